@@ -56,10 +56,19 @@ class SparkBeside:
 
     def start(self, partitions: int) -> None:
         """Starts Spark unless it has been started. Returns immediately. `partitions`: the number
-        that will be read."""
-        if not self._is_asked_for:
-            self._is_asked_for = True
-            Thread(target=self._start, args=(partitions,), name="spark-start", daemon=True).start()
+        that will be read. Raises SparkUnavailable where this process may have no more threads."""
+        if self._is_asked_for:
+            return
+        thread = Thread(target=self._start, args=(partitions,), name="spark-start", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise SparkUnavailable(
+                f"task {self._task.task_id}: no thread is left to start Spark; check the limits of "
+                "threads and memory of its process"
+            ) from error
+        # Only now: the end of the task waits for a start that was asked for.
+        self._is_asked_for = True
 
     @property
     def is_ready(self) -> bool:

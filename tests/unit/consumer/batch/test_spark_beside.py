@@ -15,6 +15,7 @@ from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, SparkUnavailable
+from tests.support.no_threads import without_threads
 from tests.support.waiting import wait_until
 
 TASK = LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""))
@@ -112,3 +113,16 @@ def test_what_it_lacks_is_told_before_the_first_backlog(monkeypatch: pytest.Monk
     monkeypatch.setattr(spark_beside, "java", missing)
     with pytest.raises(ConfigError, match="no Java"):
         SparkBeside(TASK, None, Event())
+
+
+def test_a_start_without_a_thread_is_tried_again_and_not_waited_for(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions.held.set()
+    with monkeypatch.context() as patch, SparkBeside(TASK, sessions.open, Event()) as spark:
+        without_threads(patch, "spark-start")
+        with pytest.raises(SparkUnavailable, match="task 7: no thread is left to start Spark"):
+            spark.start(3)
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        spark.start(3)
+    assert (sessions.opened, sessions.closed) == (1, 1)
