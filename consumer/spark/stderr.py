@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 # The beginnings of lines that operators need not see: those that every JVM of Spark prints at its
@@ -40,4 +40,7 @@ def _copy_lines(reading: int, writing: int, stop: Event) -> None:
     with open(reading, "rb") as lines, open(writing, "wb", buffering=0) as stderr:
         for line in lines:
             if line.strip() and not line.startswith(HIDDEN) and not stop.is_set():
-                stderr.write(line)
+                # A line that a full disk does not take is lost. The pipe stays open: else whatever
+                # writes to it, such as Python workers, would fail.
+                with suppress(OSError):
+                    stderr.write(line)
