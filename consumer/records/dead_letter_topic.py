@@ -247,7 +247,7 @@ class DeadLetterTopic:
             if topic in admin.list_topics(timeout=WAIT_SECONDS).topics:
                 return
             new = NewTopic(topic, 1, -1, config={"cleanup.policy": "compact"})
-            admin.create_topics([new])[topic].result(WAIT_SECONDS)
+            admin.create_topics([new], request_timeout=WAIT_SECONDS)[topic].result()
         except KafkaException as error:
             failed = error.args[0]
             if failed.code() == KafkaError.TOPIC_ALREADY_EXISTS:

@@ -181,7 +181,7 @@ def _settings(admin: AdminClient, brokers: Iterable[int]) -> Iterator[tuple[int,
         asked = ConfigResource(ResourceType.BROKER, str(broker))
         try:
             answer = admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)[asked]
-            shown = answer.result(ANSWER_SECONDS)
+            shown = answer.result()
         except KafkaException:
             continue
         settings = {}

@@ -74,8 +74,9 @@ class Topics:
             new = NewTopic(topic, shape.partitions, shape.replicas)
             # Held until the answer is there: an answer ends with its client.
             admin = self._admin()
-            answers = admin.create_topics([new])
-            answers[topic].result(timeout=ANSWER_SECONDS)
+            # The client's own limit: its error says that brokers are silent, and may answer later.
+            answers = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
+            answers[topic].result()
         except KafkaException as error:
             reason = error.args[0]
             if reason.code() in RIGHTS:

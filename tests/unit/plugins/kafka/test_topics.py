@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka import topics
+from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.kafka.topics import Topics, named_topics
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES
 from cdcbus.tasks.config.keys.types import ValueType
+from tests.support.silent_server import silent_server
 
 
 def topic(rules: str, table: str) -> str:
@@ -111,3 +114,15 @@ def test_a_topic_whose_leader_is_missing_just_now_is_waited_for(
     answer: Any = Answer(code)
     with pytest.raises(error, match="topic shop"):
         Topics(PublishConfig("k:9092", "shop", "canalRow"), {}, lambda _: answer).need(["shop"])
+
+
+def test_a_topic_that_silent_brokers_do_not_make_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topics, "ANSWER_SECONDS", 0.5)
+    unknown = SimpleNamespace(error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    found: Any = SimpleNamespace(topics={"new": unknown})
+    with silent_server() as address:
+        config = PublishConfig(address, "new", "canalRow", new_topics=NewTopics(1, 1))
+        with pytest.raises(BusUnavailable, match="does not make topic new"):
+            Topics(config, {}, lambda _: found).need(["new"])
