@@ -9,6 +9,7 @@ record: first in canalRow, last in oggJson.
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,10 @@ LENGTH: Final = DIGITS + 9
 _BEFORE, _AFTER = b'"epoch":"', b'"'
 _SIZE: Final = 1 + len(_BEFORE) + LENGTH + len(_AFTER) + 1
 _FIRST, _LAST = b"{" + _BEFORE, b"," + _BEFORE
+# Of any length, as tasks without ZooKeeper have written longer ones.
+_TEXT: Final = rb"[0-9]+-[0-9a-f]{8}" + _AFTER
+_MEMBER_FIRST: Final = re.compile(_FIRST + _TEXT + b",")
+_MEMBER_LAST: Final = re.compile(_LAST + _TEXT + rb"\}\Z")
 # The formats with an epoch, and whether it is last or first.
 _IS_LAST: Final = {
     "canalRow": False,
@@ -38,10 +43,10 @@ def epoch_text(number: int, task_id: str, swimlane: str, bus: str = "") -> str:
 def without_epoch(value: bytes, converter: str) -> bytes:
     """A record without its epoch, as a record sent again on purpose is never late."""
     match _IS_LAST.get(converter):
-        case False if value.startswith(_FIRST):
-            return b"{" + value[_SIZE:]
-        case True if value[-_SIZE:].startswith(_LAST):
-            return value[:-_SIZE] + b"}"
+        case False if found := _MEMBER_FIRST.match(value):
+            return b"{" + value[found.end() :]
+        case True if found := _MEMBER_LAST.search(value):
+            return value[: found.start()] + b"}"
     return value
 
 

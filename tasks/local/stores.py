@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from threading import Lock
+from uuid import uuid4
 
 import orjson
 
 from cdcbus.plugins.contracts import NO_MARK, Mark, Written
+from cdcbus.plugins.epoch import DIGITS
 from cdcbus.plugins.errors import PositionConflict, PositionError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
@@ -17,10 +20,25 @@ from cdcbus.tasks.zookeeper.positions import written_from_json, written_to_json
 
 
 def next_epoch(state: StateFile, swimlane: str) -> int:
-    """An epoch higher than those of all processes that had the file before."""
-    number = state.next_number()
+    """An epoch higher than those of all processes that had the file before: as in ZooKeeper at
+    least the time in milliseconds."""
+    last = int(state.swimlane(swimlane).get("epoch", 0))
+    # Earlier versions stored longer numbers, which no reader takes for epochs.
+    if last >= 10**DIGITS:
+        last = 0
+    number = max(last + 1, time.time_ns() // 1_000_000)
     state.change(swimlane, lambda fields: fields.update(epoch=number))
     return number
+
+
+def bus_identity(state: StateFile, swimlane: str) -> str:
+    """What tells the epochs of this file from those of other files; a copy of the file has the
+    same."""
+    known = state.swimlane(swimlane).get("bus")
+    if known is None:
+        known = uuid4().hex
+        state.change(swimlane, lambda fields: fields.update(bus=known))
+    return str(known)
 
 
 def set_position(state: StateFile, swimlane: str, text: str) -> None:

@@ -10,7 +10,13 @@ from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.local.state_file import StateFile, state_file
-from cdcbus.tasks.local.stores import FilePositions, FileSchemas, FileSnapshots, next_epoch
+from cdcbus.tasks.local.stores import (
+    FilePositions,
+    FileSchemas,
+    FileSnapshots,
+    bus_identity,
+    next_epoch,
+)
 from cdcbus.tasks.runtime.loops import fetch_loop
 from cdcbus.tasks.runtime.runner import ProgressLog, interruptible, stop_signals
 from cdcbus.tasks.zookeeper.lock import Stop
@@ -40,6 +46,7 @@ def _run(task: FetchTask | LoadTask, state: StateFile, stop: Stop, status: TaskS
     if isinstance(task, FetchTask):
         run = fetch_loop(task)
         swimlane = task.swimlane
+        number = next_epoch(state, swimlane)
         run(
             task,
             FilePositions(state, swimlane, is_only=True),
@@ -47,7 +54,7 @@ def _run(task: FetchTask | LoadTask, state: StateFile, stop: Stop, status: TaskS
             stop,
             status,
             report,
-            epoch_text(next_epoch(state, swimlane), task.task_id, swimlane),
+            epoch_text(number, task.task_id, swimlane, bus_identity(state, swimlane)),
             FileSnapshots(state, swimlane),
         )
     else:

@@ -7,9 +7,11 @@ from threading import Event, Thread
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from cdcbus.plugins.contracts import Mark, PositionStore
+from cdcbus.plugins.epoch import epoch_text, epochs
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
@@ -18,6 +20,7 @@ from cdcbus.tasks.local.stores import (
     FilePositions,
     FileSchemas,
     FileSnapshots,
+    bus_identity,
     next_epoch,
     set_position,
 )
@@ -132,6 +135,32 @@ def test_epochs_grow(file: Path) -> None:
     state = StateFile(file, "1084")
     first = next_epoch(state, "shop")
     assert next_epoch(StateFile(file, "1084"), "shop") > first
+
+
+def test_readers_know_the_epochs_of_a_file_also_after_the_longer_ones_of_earlier_versions(
+    file: Path,
+) -> None:
+    state = StateFile(file, "1084")
+    state.change("shop", lambda fields: fields.update(epoch=1795838011060423))
+    number = next_epoch(state, "shop")
+    told = epoch_text(number, "1084", "shop", bus_identity(state, "shop")).encode()
+    value = b'{"epoch":"' + told + b'","data":[]}'
+    found = epochs(pa.array([value], pa.binary()), "canalRow")
+    assert found is not None
+    assert found.to_pylist() == [told]
+    # The clock was put back.
+    state.change("shop", lambda fields: fields.update(epoch=9_000_000_000_000))
+    assert next_epoch(state, "shop") == 9_000_000_000_001
+
+
+def test_epochs_of_two_files_are_told_apart_and_those_of_a_copy_are_not(
+    file: Path, tmp_path: Path
+) -> None:
+    own = bus_identity(StateFile(file, "1084"), "shop")
+    copied, other = tmp_path / "copied.json", tmp_path / "other.json"
+    copied.write_bytes(file.read_bytes())
+    assert bus_identity(StateFile(copied, "1084"), "shop") == own
+    assert bus_identity(StateFile(other, "1084"), "shop") != own
 
 
 def test_snapshots_are_kept_table_by_table(file: Path) -> None:
