@@ -33,8 +33,6 @@ class Known:
     passed: Landmark | None = None
     # The last record before `written`.
     noted: Landmark | None = None
-    # Nobody has set the node since the task wrote it.
-    is_own: bool = True
     # The target's offset was committed under the version that the node still has.
     is_noted: bool = False
     # Somebody has set the node to the text that it already had.
@@ -98,19 +96,17 @@ class Known:
         return self.mark.is_kept and self.written is not None
 
     def is_remade(self, topic_id: str) -> bool:
-        """Whether the offset belongs to a topic with another id. An operator who sets the node is
-        taken to know the topic as it is now."""
+        """Whether the offset belongs to a topic with another id. An operator who sets the partition
+        is taken to know the topic as it is now."""
         if not topic_id or self.is_edited:
             return False
-        is_set = self.node is not None and not (self.is_own or self.is_noted)
-        if is_set:
-            return False
-        ids = {topic_id, ""}
-        if self.written is not None:
-            ids.add(self.mark.topic_id)
+        known_id = ""
+        # Of the place that `offset` comes from: a restored ZooKeeper can name a former topic.
         if self.target is not None:
-            ids.add(self.target.details.topic_id)
-        return len(ids) > 2
+            known_id = self.target.details.topic_id
+        if not known_id and self.written is not None:
+            known_id = self.mark.topic_id
+        return known_id not in ("", topic_id)
 
 
 def known_partitions(
@@ -149,7 +145,6 @@ def known_partitions(
             mark=mark,
             passed=passed.get(partition),
             noted=mark.last.get(number),
-            is_own=store.is_own,
             is_noted=target is not None and target.position_version == store.position_version,
             is_set_again=is_set_again,
         )

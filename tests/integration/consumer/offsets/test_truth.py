@@ -136,6 +136,10 @@ class World:
     def path(self) -> str:
         return position_path(self.task.task_id, self.task.task_id)
 
+    @property
+    def written(self) -> str:
+        return written_path(self.task.task_id, self.task.task_id)
+
     def start(self, **keys: Any) -> Process:
         self.task = replace(self.task, **keys)
         self.processes.append(process := Process(self))
@@ -525,6 +529,32 @@ def test_a_topic_made_anew_while_the_task_is_stopped_is_refused_until_a_position
     world.client.set(world.path, world.text(p0=0, p1=0, p2=0))
     assert world.offsets() == [0, 0, 0]
     assert world.offsets() == [0, 0, 0]
+
+
+def test_in_a_topic_made_anew_only_the_partitions_that_are_set_are_known(world: World) -> None:
+    world.start().apply(10, 20, 30)
+    world.remake_topic()
+    # By zkCli, which writes all of the node: nobody has said where the others begin.
+    world.client.set(world.path, world.text(p0=0, p1=20, p2=30))
+    with pytest.raises(TopicRemade, match="up to offset 20 of partition 1"):
+        world.start()
+    world.client.set(world.path, world.text(p0=0, p1=0, p2=0))
+    assert world.offsets() == [0, 0, 0]
+
+
+def test_a_zookeeper_restored_from_before_a_topic_was_made_anew_leaves_the_target_right(
+    world: World,
+) -> None:
+    world.start().apply(10, 20, 30)
+    copies = {path: world.client.get(path)[0] for path in (world.path, world.written)}
+    world.remake_topic()
+    world.client.set(world.path, world.text(p0=0, p1=0, p2=0))
+    world.start().apply(7, 7, 7)
+    transaction = world.client.transaction()
+    for path, data in copies.items():
+        transaction.set_data(path, data)
+    transaction.commit()
+    assert world.offsets() == [7, 7, 7]
 
 
 def test_a_topic_made_anew_of_which_nothing_was_read_is_read_from_its_beginning(

@@ -40,19 +40,17 @@ def there(next_offset: int, topic_id: str = "") -> AppliedOffset:
     [
         (Known(node=10, written=10, target=there(12)), 12),
         (Known(node=10, written=10, target=there(5)), 5),
-        (Known(node=4, written=10, target=there(12), is_own=False), 4),
+        (Known(node=4, written=10, target=there(12)), 4),
         # set by a command, or a tree of an earlier version
         (Known(node=4, written=None, target=there(12)), 4),
-        # another partition was set
-        (Known(node=10, written=10, target=there(12), is_own=False), 12),
-        (Known(node=10, written=10, target=there(12), is_own=False, is_set_again=True), 10),
+        (Known(node=10, written=10, target=there(12), is_set_again=True), 10),
         # a version without `written`
-        (Known(node=10, written=None, target=there(12), is_own=False, is_noted=True), 12),
+        (Known(node=10, written=None, target=there(12), is_noted=True), 12),
         (Known(written=10, target=there(12)), 12),
         (Known(written=10), 10),
         (Known(node=10, written=10, reached=11), 11),
         (Known(written=10, reached=11), 11),
-        (Known(node=4, written=10, reached=11, is_own=False), 4),
+        (Known(node=4, written=10, reached=11), 4),
         (Known(target=there(12), reached=11), 12),
     ],
 )
@@ -98,7 +96,7 @@ KEPT = Mark(True, "a")
     [
         (Known(node=10, written=10, mark=KEPT), True),
         (Known(written=10, mark=KEPT), True),
-        (Known(node=4, written=10, mark=KEPT, is_own=False), False),
+        (Known(node=4, written=10, mark=KEPT), False),
         (Known(node=10, written=10, mark=Mark(False)), False),
         (Known(node=10, written=10, mark=KEPT, target=there(0)), False),
         (Known(node=10), False),
@@ -120,9 +118,12 @@ def test_a_target_that_should_know_a_partition_and_does_not_is_another_one(
         (Known(target=there(10, "a")), "b", True),
         # an older state of the target
         (Known(node=10, written=10, mark=Mark(True, "b"), target=there(10, "a")), "b", True),
-        (Known(node=10, written=10, mark=KEPT, target=there(10, "a"), is_own=False), "b", False),
         # the node was set, but not for this partition
-        (Known(written=10, mark=KEPT, is_own=False), "b", True),
+        (Known(node=10, written=10, mark=KEPT, target=there(12, "a")), "b", True),
+        (Known(written=10, mark=KEPT), "b", True),
+        (Known(node=0, written=10, mark=KEPT, target=there(12, "a")), "b", False),
+        # a copy of ZooKeeper from before the topic was created again
+        (Known(node=10, written=10, mark=KEPT, target=there(12, "b")), "b", False),
     ],
 )
 def test_a_topic_is_another_one_by_its_id_unless_somebody_has_set_the_partition(
@@ -153,8 +154,8 @@ A, B, C = Landmark(9, 1), Landmark(9, 2), Landmark(9, 3)
             C,
         ),
         (Known(node=10, written=10, noted=A, target=there(12)), None),  # of an earlier version
-        (Known(node=4, written=10, noted=A, is_own=False), None),
-        (Known(node=10, written=10, noted=A, is_own=False, is_set_again=True), None),
+        (Known(node=4, written=10, noted=A), None),
+        (Known(node=10, written=10, noted=A, is_set_again=True), None),
     ],
 )
 def test_the_last_record_is_what_whoever_says_the_offset_knows_and_an_edit_knows_none(
