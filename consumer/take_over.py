@@ -45,7 +45,10 @@ def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> N
     for partition, offset in starts.offsets.items():
         topic_id = starts.topic_ids.get(partition.topic, "")
         marks[partition.topic] = Mark(
-            applier.keeps_offsets, topic_id, is_committed=applier.commits_offsets
+            applier.keeps_offsets,
+            topic_id,
+            is_committed=applier.commits_offsets,
+            target=starts.target_kind,
         )
         version = positions.position_version(partition)
         details = Details(topic_id, last=starts.last.get(partition))

@@ -37,6 +37,8 @@ class Known:
     is_noted: bool = False
     # Somebody has set the node to the text that it already had.
     is_set_again: bool = False
+    # `written` is of a target of another kind.
+    is_of_other: bool = False
 
     @property
     def is_edited(self) -> bool:
@@ -81,7 +83,7 @@ class Known:
     def lost(self) -> tuple[int, int] | None:
         """The offsets of target and ZooKeeper where the target has lost commits that the task has
         made; otherwise None."""
-        if self.target is None or self.written is None or self.is_edited:
+        if self.target is None or self.written is None or self.is_edited or self.is_of_other:
             return None
         if self.target.next_offset >= self.written:
             return None
@@ -89,11 +91,11 @@ class Known:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the target keeps offsets and has lost this partition's: then the target, or its
-        table, has been replaced."""
+        """Whether the target keeps offsets and has lost this partition's, or the task has written
+        to a target of another kind: then the target, or its table, has been replaced."""
         if self.is_edited or self.target is not None:
             return False
-        return self.mark.is_kept and self.written is not None
+        return (self.mark.is_kept or self.is_of_other) and self.written is not None
 
     def is_remade(self, topic_id: str) -> bool:
         """Whether the offset belongs to a topic with another id. An operator who sets the partition
@@ -116,9 +118,10 @@ def known_partitions(
     targets: Mapping[TopicPartition, AppliedOffset],
     reached: Mapping[TopicPartition, int],
     passed: Mapping[TopicPartition, Landmark],
+    target_kind: str = "",
 ) -> dict[TopicPartition, Known]:
     """Collects what node, task, target and process know about the topic's partitions. `text`: as
-    loaded from the store. Raises PositionError."""
+    loaded from the store; `target_kind`: as in Mark. Raises PositionError."""
     node = _stored(topic, text, store.path)
     mark = NO_MARK
     before: dict[int, int] = {}
@@ -130,12 +133,14 @@ def known_partitions(
         is_same_text = node.items() <= before.items()
         is_set_again = is_same_text and not store.is_own
 
+    is_of_other = bool(mark.target and target_kind) and mark.target != target_kind
     numbers = {*node, *before, *of_topic(topic, targets), *of_topic(topic, reached)}
     known: dict[TopicPartition, Known] = {}
     for number in numbers:
         partition = TopicPartition(topic, number)
         target = targets.get(partition)
-        if target and not mark.is_committed and _is_outrun(target, before.get(number), store):
+        may_be_outrun = not (mark.is_committed or is_of_other)
+        if target and may_be_outrun and _is_outrun(target, before.get(number), store):
             target = None
         known[partition] = Known(
             node=node.get(number),
@@ -147,6 +152,7 @@ def known_partitions(
             noted=mark.last.get(number),
             is_noted=target is not None and target.position_version == store.position_version,
             is_set_again=is_set_again,
+            is_of_other=is_of_other,
         )
     return known
 

@@ -14,6 +14,8 @@ from cdcbus.consumer.offsets.start_rule import first_offset
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import AppliedOffset, Landmark, PositionStore
 from cdcbus.plugins.errors import PositionError, PositionLost, TargetReplaced, TopicRemade
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.loaders import target_kind
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 
@@ -34,6 +36,8 @@ class Starts:
     topic_ids: dict[str, str] = field(default_factory=dict)
     # The last record before each partition's position, including partitions that are not read.
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
+    # As in Mark.
+    target_kind: str = ""
 
 
 def lost_commits(partition: TopicPartition, there: int, written: int) -> str:
@@ -60,12 +64,13 @@ def starting_offsets(
     NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the offsets,
     ConfigError, BusRejected, BusUnavailable.
     """
-    starts = Starts(topic_ids={**topic_ids})
+    kind = kind_of_target(task)
+    starts = Starts(topic_ids={**topic_ids}, target_kind=kind)
     targets = by_partition(applied)
     for topic, store in stores.items():
         # Loaded once: a later edit is noticed when the position is written.
         text = store.load()
-        known = known_partitions(topic, text, store, targets, reached, passed)
+        known = known_partitions(topic, text, store, targets, reached, passed, kind)
         if topic not in topic_ids and store.written is not None and store.written.mark.topic_id:
             # Kafka did not return the id this time, so the known one is kept.
             starts.topic_ids[topic] = store.written.mark.topic_id
@@ -75,12 +80,26 @@ def starting_offsets(
                 task.task_id,
                 store.path,
             )
+        if any(each.is_of_other and each.target for each in known.values()):
+            LOG.warning(
+                "task %s: %s is of a target of another kind; %s resumes where this one is",
+                task.task_id,
+                store.path,
+                topic,
+            )
         partitions = partitions_of(task, logs, topic)
         for partition in partitions:
             offset = _offset(task, logs, partition, known, store, topic_ids.get(topic, ""))
             starts.offsets[partition] = _held(task, logs, partition, offset)
         _note(starts, known)
     return starts
+
+
+def kind_of_target(task: LoadTask) -> str:
+    """What kind of target a task writes to, as in Mark."""
+    if isinstance(task.target, PublishConfig):
+        return "kafka"
+    return target_kind(task.loader, task.target)
 
 
 def _note(starts: Starts, known: Mapping[TopicPartition, Known]) -> None:
@@ -126,6 +145,13 @@ def _offset(
             f"task {task.task_id}: topic {partition.topic} was deleted and created again (its id "
             f"is {topic_id} now) since it was read up to offset {found.offset} of partition "
             f"{partition.partition}, so offsets mean other records; say where to begin: {reset}"
+        )
+    if found.is_replaced and found.is_of_other:
+        raise TargetReplaced(
+            f"task {task.task_id}: the target is of another kind ({kind_of_target(task)}) than the "
+            f"one that has what comes before offset {found.written} of {partition} "
+            f"({found.mark.target}, by {store.path}), and has no offset there; say where to begin: "
+            f"{reset}"
         )
     if found.is_replaced:
         raise TargetReplaced(

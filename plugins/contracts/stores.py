@@ -42,6 +42,9 @@ class Mark:
     last: Mapping[int, Landmark] = field(default_factory=dict)
     # Offsets are committed with the rows; otherwise those that the target may have are older.
     is_committed: bool = True
+    # What kind of target the rows went to: a database's name, `kafka`, or the name of a loader from
+    # another package; empty where unknown.
+    target: str = ""
 
 
 NO_MARK = Mark()

@@ -13,7 +13,7 @@ from cdcbus.plugins.loaders.dialects.oracle.dialect import Oracle
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import Postgresql
 from cdcbus.plugins.loaders.dry_run import JdbcSqlDebug
 from cdcbus.plugins.loaders.engine import Database, open_database
-from cdcbus.plugins.loaders.jdbc_url import read_url
+from cdcbus.plugins.loaders.jdbc_url import database_of, read_url
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch, JdbcSingle
 from cdcbus.plugins.registry import make_added_loader
 
@@ -30,6 +30,14 @@ def make_loader(name: str, target: JdbcTarget) -> Loader:
     if name in LOADERS:
         return LOADERS[name](open_target(target), target.task_id)
     return make_added_loader(name, target)
+
+
+def target_kind(name: str, target: JdbcTarget) -> str:
+    """What kind of target a loader writes to: a database's name; of a loader from another package
+    its own."""
+    if name in LOADERS:
+        return database_of(target.url)
+    return name
 
 
 def open_target(target: JdbcTarget) -> Database:

@@ -20,6 +20,16 @@ READERS: Final[Mapping[str, Callable[[str, JdbcTarget], JdbcUrl]]] = {
 }
 
 
+def database_of(url: str) -> str:
+    """The database that an address is for: postgresql, mysql (MariaDB too) or oracle; empty for
+    another one."""
+    for prefix in READERS:
+        if url.startswith(prefix):
+            name = prefix.split(":")[1]
+            return "mysql" if name == "mariadb" else name
+    return ""
+
+
 def read_url(target: JdbcTarget) -> JdbcUrl:
     """Parses the target's address; its user and password override those in the address. Raises
     ConfigError, naming what it cannot read."""

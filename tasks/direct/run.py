@@ -25,7 +25,7 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.batch.progress import shown
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.start_offsets import Starts
+from cdcbus.consumer.offsets.start_offsets import Starts, kind_of_target
 from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.take_over import take_over
@@ -371,7 +371,11 @@ def _finish(opened: Opened, found: DirectLoad, positions: StoredPositions) -> No
     _check_held(opened.load, found)
     # Fences any process that still writes chunks.
     opened.applier.applied_offsets()
-    starts = Starts(dict(found.offsets), topic_ids=dict(found.topic_ids))
+    starts = Starts(
+        dict(found.offsets),
+        topic_ids=dict(found.topic_ids),
+        target_kind=kind_of_target(opened.load),
+    )
     # Target first, then ZooKeeper; only after both the load is done, and the task may start.
     take_over(opened.applier, positions, starts)
     put_direct_load(opened.client, opened.load.task_id, replace(found, is_done=True))

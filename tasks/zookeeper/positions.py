@@ -200,6 +200,8 @@ def written_to_json(written: Written) -> bytes:
         fields["last"] = {str(number): landmark.kept for number, landmark in mark.last.items()}
     if not mark.is_committed:
         fields["isCommitted"] = False
+    if mark.target:
+        fields["target"] = mark.target
     return orjson.dumps(fields)
 
 
@@ -214,7 +216,8 @@ def written_from_json(data: bytes, path: str) -> Written:
                 last[int(name)] = landmark
         # Earlier versions do not say it.
         is_committed = bool(fields.get("isCommitted", True))
-        mark = Mark(bool(fields["isKept"]), str(fields["topicId"]), last, is_committed)
+        target = str(fields.get("target", ""))
+        mark = Mark(bool(fields["isKept"]), str(fields["topicId"]), last, is_committed, target)
         return Written(str(fields["position"]), mark)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise PositionError(

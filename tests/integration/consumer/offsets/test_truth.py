@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Thread
 from typing import Any
 
+import orjson
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kazoo.client import KazooClient
@@ -325,6 +326,34 @@ def test_a_target_that_keeps_no_offsets_goes_on_from_zookeeper_and_so_it_does_on
             transaction.commit()
             world.sql("DELETE FROM {schema}.cdcbus_position")
         assert world.offsets() == [10, 20, 30]
+
+
+def test_a_target_of_another_kind_that_has_nothing_is_refused_until_a_position_is_set(
+    world: World,
+) -> None:
+    """As after a task from Kafka to Kafka was given a database under the same id."""
+    world.start().apply(10, 20, 30)
+    fields = orjson.loads(world.client.get(world.written)[0])
+    kind = fields["target"]
+
+    def as_of_topics(text: bytes) -> None:
+        fields.update(position=text.decode(), isKept=False, isCommitted=False, target="kafka")
+        transaction = world.client.transaction()
+        transaction.set_data(world.written, orjson.dumps(fields))
+        transaction.set_data(world.path, text)
+        transaction.commit()
+
+    as_of_topics(world.text(p0=40, p1=40, p2=40))
+    assert world.offsets() == [10, 20, 30]  # what this one has
+    as_of_topics(world.text(p0=40, p1=40, p2=40))
+    world.sql("DELETE FROM {schema}.cdcbus_position")
+    with pytest.raises(
+        TargetReplaced,
+        match=rf"of another kind \({kind}\) .* before offset 40 of .*\[0\] \(kafka, by /datas",
+    ):
+        world.start()
+    world.client.set(world.path, world.text(p0=0, p1=0, p2=0))
+    assert world.offsets() == [0, 0, 0]
 
 
 # Edits, partition by partition

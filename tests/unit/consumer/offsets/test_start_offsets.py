@@ -88,6 +88,30 @@ def test_what_the_target_has_from_before_offsets_were_not_committed_there_does_n
     assert found[partition].offset == offset
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "offset", "is_replaced"),
+    [
+        ("kafka", "mysql", 5, True),
+        ("mysql", "mysql", 10, False),
+        # An earlier version did not say it.
+        ("", "mysql", 10, False),
+    ],
+)
+def test_what_was_written_to_a_target_of_another_kind_is_not_in_this_one(
+    before: str, now: str, offset: int, is_replaced: bool
+) -> None:
+    node = MemoryNode()
+    position = kafka_positions_to_json([KafkaPosition("t", 0, 9)])
+    node.write(Written(position, Mark(is_committed=False, target=before)))
+    store = MemoryPositions(node)
+    partition = TopicPartition("t", 0)
+    text = store.load()
+    empty = known_partitions("t", text, store, {}, {}, {}, now)[partition]
+    assert empty.is_replaced == is_replaced
+    has_some = known_partitions("t", text, store, {partition: there(5)}, {}, {}, now)[partition]
+    assert (has_some.offset, has_some.lost, has_some.is_replaced) == (offset, None, False)
+
+
 KEPT = Mark(True, "a")
 
 
@@ -100,6 +124,10 @@ KEPT = Mark(True, "a")
         (Known(node=10, written=10, mark=Mark(False)), False),
         (Known(node=10, written=10, mark=KEPT, target=there(0)), False),
         (Known(node=10), False),
+        # Topics before, a database now.
+        (Known(node=10, written=10, mark=Mark(False), is_of_other=True), True),
+        (Known(node=4, written=10, mark=Mark(False), is_of_other=True), False),
+        (Known(node=10, written=10, target=there(2), is_of_other=True), False),
     ],
 )
 def test_a_target_that_should_know_a_partition_and_does_not_is_another_one(
