@@ -34,6 +34,7 @@ from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, DataErr
 from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.plugins.kafka.producer import RAISE_LIMIT, TOO_LARGE, refusal
 from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
+from cdcbus.plugins.kafka.topics import COMPACTED, warn_of_expiry
 
 LOG = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 30.0
@@ -67,6 +68,8 @@ class DeadLetterTopic:
             "acks": "all",
             "enable.idempotence": True,
             "compression.type": "lz4",
+            # A broker would not make a compacted one.
+            "allow.auto.create.topics": False,
             # The brokers decide which records are too large.
             "message.max.bytes": REQUEST_BYTES,
         }
@@ -245,8 +248,9 @@ class DeadLetterTopic:
         admin = AdminClient(self._options)
         try:
             if topic in admin.list_topics(timeout=WAIT_SECONDS).topics:
+                warn_of_expiry(admin, topic)
                 return
-            new = NewTopic(topic, 1, -1, config={"cleanup.policy": "compact"})
+            new = NewTopic(topic, 1, -1, config=COMPACTED)
             admin.create_topics([new], request_timeout=WAIT_SECONDS)[topic].result()
         except KafkaException as error:
             failed = error.args[0]

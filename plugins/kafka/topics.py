@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 
@@ -15,7 +16,10 @@ from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka.client_errors import PASSING, RIGHTS, denied
 from cdcbus.plugins.kafka.config import PublishConfig
 
+LOG = logging.getLogger(__name__)
 ANSWER_SECONDS = 10.0
+COMPACTED = {"cleanup.policy": "compact"}
+"""The settings of a topic of dead letters, in which open ones never expire."""
 
 
 def named_topics(config: PublishConfig) -> list[str]:
@@ -56,6 +60,8 @@ class Topics:
     def _look(self, topic: str) -> None:
         error = self._metadata(topic).topics[topic].error
         if error is None:
+            if topic == self._config.dead_letter_topic:
+                warn_of_expiry(self._admin(), topic)
             return
         servers = self._config.servers
         if error.code() in RIGHTS:
@@ -70,8 +76,11 @@ class Topics:
         assert self._config.new_topics is not None
         shape = self._config.new_topics.of(topic)
         servers = self._config.servers
+        settings = {}
+        if topic == self._config.dead_letter_topic:
+            settings = COMPACTED
         try:
-            new = NewTopic(topic, shape.partitions, shape.replicas)
+            new = NewTopic(topic, shape.partitions, shape.replicas, config=settings)
             # Held until the answer is there: an answer ends with its client.
             admin = self._admin()
             # The client's own limit: its error says that brokers are silent, and may answer later.
@@ -126,6 +135,29 @@ def _class_of(error: KafkaError) -> type[BusError]:
         # The missing broker may just be down, or there never were that many.
         return BusError
     return BusRejected
+
+
+def warn_of_expiry(admin: AdminClient, topic: str) -> None:
+    """Warns of a topic of dead letters that deletes records by age or size, unless this user may
+    not see that."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        found = admin.describe_configs([resource])[resource].result(timeout=ANSWER_SECONDS)
+        policy = str(found["cleanup.policy"].value)
+        limits = [int(found[name].value) for name in ("retention.ms", "retention.bytes")]
+    except (KafkaException, KeyError, ValueError, TimeoutError):
+        return
+    # -1 means no limit.
+    if "delete" in policy and max(limits) >= 0:
+        LOG.warning(
+            "topic %s deletes its records by age or size (cleanup.policy=%s, retention.ms=%d, "
+            "retention.bytes=%d), also dead letters that are still open: run kafka-configs --alter "
+            "--entity-type topics --entity-name %s --add-config cleanup.policy=compact",
+            topic,
+            policy,
+            *limits,
+            topic,
+        )
 
 
 def missing(topic: str, config: PublishConfig, reason: str) -> BusRejected:

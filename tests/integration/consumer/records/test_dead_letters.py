@@ -213,7 +213,26 @@ def test_the_topic_is_compacted_so_that_letters_do_not_expire(
     assert (
         admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value == "compact"
     )
-    topic.open()  # a topic that is there is as good
+
+
+def test_a_topic_in_which_letters_expire_is_warned_of(
+    task: LoadTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = AdminClient({"bootstrap.servers": task.source.servers})
+    kinds = {
+        "aged": {"retention.ms": "60000"},
+        "both": {"cleanup.policy": "compact,delete", "retention.bytes": "1000000"},
+        "kept": {"retention.ms": "-1"},
+        "compacted": {"cleanup.policy": "compact"},
+    }
+    for name, config in kinds.items():
+        letters = f"{task.task_id}-{name}"
+        admin.create_topics([NewTopic(letters, 1, 1, config=config)])[letters].result(30)
+        caplog.clear()
+        with DeadLetterTopic(replace(task, dead_letters=DeadLetterConfig(letters))) as topic:
+            topic.open()
+        is_warned = f"topic {letters} deletes its records by age or size" in caplog.text
+        assert is_warned == (name in ("aged", "both")), name
 
 
 def test_kafka_away_is_told_and_nothing_counts_as_put(

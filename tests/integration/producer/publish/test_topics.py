@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
@@ -85,6 +86,31 @@ def test_missing_topics_are_made_as_the_task_file_says(
         running.until_stored(position(source_cursor))
     topics = admin.list_topics(timeout=10).topics
     assert [len(topics[topic].partitions) for topic in (name, f"{name}_stock")] == [3, 3]
+
+
+@pytest.mark.usefixtures("start")
+def test_the_topic_of_dead_letters_is_made_compacted_and_one_that_expires_is_warned_of(
+    task: FetchTask,
+    source_cursor: Cursor,
+    name: str,
+    positions: PositionStore,
+    admin: AdminClient,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    letters = f"{name}-letters"
+    task = publishing(task, dead_letter_topic=letters, new_topics=NewTopics(1, 1))
+    for number, policy in enumerate(("compact", "delete")):
+        source_cursor.execute(f"INSERT INTO stock VALUES ({number})")
+        with Running(task, positions) as running:
+            running.until_stored(position(source_cursor))
+        assert (f"topic {letters} deletes" in caplog.text) == (policy == "delete")
+        resource = ConfigResource(ConfigResource.Type.TOPIC, letters)
+        found = admin.describe_configs([resource])[resource].result(30)
+        assert found["cleanup.policy"].value == policy
+        resource.add_incremental_config(
+            ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+        )
+        admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 @pytest.mark.usefixtures("start")
