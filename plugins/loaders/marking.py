@@ -40,6 +40,10 @@ class Marking:
                 )
             self._is_there = True
 
+    def forget(self) -> None:
+        """Has the next `prepare` create the table again if it is gone."""
+        self._is_there = False
+
     def begin(self, connection: Connection) -> None:
         """Writes the first rows of a transaction: inserts and deletes a unique row, so that no two
         transactions wait for each other, and the table stays empty."""

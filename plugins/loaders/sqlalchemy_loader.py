@@ -80,6 +80,9 @@ class JdbcBatch:
             if name in (wanted, table.id):
                 self._tables.pop(wanted, None)
                 self._coarse.pop(table.id, None)
+        for own, (_, versions) in list(self._version_tables.items()):
+            if name == versions.id:
+                self._version_tables.pop(own, None)
 
     def is_altered(self, table: TargetTable) -> bool:
         if self._reflected(table.id) == table:
@@ -211,17 +214,20 @@ class JdbcBatch:
 
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:
-        table = self._open_offset_table()
-        self._marking.prepare()
-        with self._database.begun("transaction") as connection:
-            self._marking.begin(connection)
-            yield JdbcTransaction(self._database, connection, self._task_id, table, self.refresh)
+        with self._own_tables():
+            table = self._open_offset_table()
+            self._marking.prepare()
+            with self._database.begun("transaction") as connection:
+                self._marking.begin(connection)
+                yield JdbcTransaction(
+                    self._database, connection, self._task_id, table, self.refresh
+                )
 
     def applied_offsets(self) -> list[AppliedOffset]:
         table = self._open_offset_table()
         if table is None:
             return []
-        with self._database.connected(OFFSET_TABLE) as connection:
+        with self._own_tables(), self._database.connected(OFFSET_TABLE) as connection:
             return offset_table.load(connection, self._task_id, table)
 
     def fence(self) -> list[AppliedOffset] | None:
@@ -229,7 +235,7 @@ class JdbcBatch:
         if table is None:
             return None
         self._marking.prepare()
-        with self._database.begun(OFFSET_TABLE) as connection:
+        with self._own_tables(), self._database.begun(OFFSET_TABLE) as connection:
             self._marking.begin(connection)
             offset_table.fence(connection, self._task_id)
             return offset_table.load(connection, self._task_id, table)
@@ -255,6 +261,20 @@ class JdbcBatch:
 
     def close(self) -> None:
         self._database.engine.dispose()
+
+    @contextmanager
+    def _own_tables(self) -> Iterator[None]:
+        """Opens the tables of offsets and marks anew after an error of a table: somebody may have
+        dropped them. An empty table of offsets then shows that the target has none."""
+        try:
+            yield
+        except TargetTableUnfit:
+            with self._offset_table_lock:
+                # One that could not be created was not dropped either.
+                if self._offset_table is not None:
+                    self._is_offset_table_open = False
+            self._marking.forget()
+            raise
 
     def _open_offset_table(self) -> TargetTable | None:
         """Opens the table, once unless the target is unavailable. Returns None if it cannot be

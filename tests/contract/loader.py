@@ -861,6 +861,26 @@ class LoaderContract:
         assert set(loader.applied_offsets()) == set(stored)
         assert self.rows(server) == [(1, 1)]
 
+    @pytest.mark.parametrize("noticed_by", ["fence", "look", "commit"])
+    def test_a_table_of_offsets_dropped_meanwhile_is_an_empty_one_from_then_on(
+        self, server: TargetServer, loader: Loader, noticed_by: str
+    ) -> None:
+        first = AppliedOffset("orders", 0, 5, 1)
+        with loader.transaction() as transaction:
+            transaction.store_offset(first, None)
+        server.execute("DROP TABLE {schema}.cdcbus_position")
+        with pytest.raises(TargetTableUnfit, match="cdcbus_position"):
+            if noticed_by == "fence":
+                loader.fence()
+            elif noticed_by == "look":
+                loader.applied_offsets()
+            else:
+                with loader.transaction() as transaction:
+                    transaction.store_offset(AppliedOffset("orders", 0, 6, 1), first)
+        assert (loader.fence(), loader.applied_offsets()) == ([], [])
+        with pytest.raises(OffsetConflict), loader.transaction() as transaction:
+            transaction.store_offset(AppliedOffset("orders", 0, 6, 1), first)
+
     @pytest.mark.parametrize("seen", [None, AppliedOffset("orders", 0, 5, 1)])
     def test_of_two_that_have_seen_the_same_offset_one_commits(
         self, server: TargetServer, loader: Loader, seen: AppliedOffset | None

@@ -9,7 +9,7 @@ import pytest
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import VERSION, Loader, RowVersion, TableBatch, TargetTable, Writes
-from cdcbus.plugins.errors import TargetMisconfigured
+from cdcbus.plugins.errors import TargetMisconfigured, TargetTableUnfit
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.row_versions import former_name_of, name_of
 from cdcbus.plugins.rowchange import TableId
@@ -218,4 +218,20 @@ def test_a_key_of_other_columns_stops_the_task_and_one_in_another_order_does_not
     server.execute(f"DROP TABLE {{schema}}.{versions.id.table}")
     _, versions = versions_of(server, loader)
     assert versions.key == ("b", "c")
+    loader.close()
+
+
+def test_versions_dropped_meanwhile_are_kept_again(server: TargetServer) -> None:
+    server.execute("CREATE TABLE {schema}.t (k INT PRIMARY KEY, v INT)")
+    loader = loader_of(server)
+    table, versions = versions_of(server, loader)
+    remember(loader, versions, "1")
+    server.execute(f"DROP TABLE {{schema}}.{versions.id.table}")
+    with pytest.raises(TargetTableUnfit):
+        recalled(loader, versions, "1")
+    again = loader.version_table(table, make=True)
+    assert again == versions
+    assert recalled(loader, versions, "1") == RowVersion()
+    remember(loader, versions, "1")
+    assert recalled(loader, versions, "1") == RowVersion(77, "1:4")
     loader.close()
