@@ -130,13 +130,18 @@ def _offset(
     if partition not in known and isinstance(task.start, Replay):
         return task.start.first
     if partition not in known:
+        low, _ = logs.bounds(partition)
+        gone = ""
+        if low:
+            gone = f", offset {low}: what came before that is not held any more, and was never read"
         LOG.warning(
-            "task %s: nothing is known of partition %d of %s; it is read from its beginning",
+            "task %s: nothing is known of partition %d of %s; it is read from its beginning%s",
             task.task_id,
             partition.partition,
             partition.topic,
+            gone,
         )
-        return logs.bounds(partition)[0]
+        return low
     found = known[partition]
     reset = f"cdcbus offset reset {task.task_id} --to PLACE --topic {partition.topic}"
     # At offset 0 nothing was read, so the new topic is read from its beginning as well.

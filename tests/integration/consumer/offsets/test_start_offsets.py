@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.start_offsets import starting_offsets
@@ -17,6 +18,7 @@ from cdcbus.plugins.errors import PositionLost
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.support.kafka_producer import kafka_producer
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -73,3 +75,28 @@ def test_an_offset_that_is_not_held_stops_with_the_numbers_or_is_reset_with_a_wa
         f"offset {last_offset + 1} of {task.task_id}[0] is not held (5 to 10); reset to 5"
         in caplog.text
     )
+
+
+def test_a_new_partition_whose_first_records_are_gone_is_warned_of(
+    task: LoadTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = AdminClient({"bootstrap.servers": task.source.servers})
+    admin.create_partitions([NewPartitions(task.task_id, 3)])[task.task_id].result(30)
+    wait_until(lambda: partitions_of(task) == [0, 1, 2], "the new partitions")
+    store = MemoryPositions()
+    store.save(kafka_positions_to_json([KafkaPosition(task.task_id, 1, -1)]))
+    with TopicLogs(task) as logs, caplog.at_level(logging.WARNING):
+        found = starting_offsets(task, logs, {task.task_id: store}, []).offsets
+    assert [*found.values()] == [5, 0, 0]
+    gone, new = caplog.messages
+    assert "partition 0 of" in gone
+    assert gone.endswith(
+        "beginning, offset 5: what came before that is not held any more, and was never read"
+    )
+    assert "partition 2 of" in new
+    assert new.endswith("it is read from its beginning")
+
+
+def partitions_of(task: LoadTask) -> list[int]:
+    with TopicLogs(task) as logs:
+        return logs.partitions(task.task_id)
