@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import chosen_partitions
 from cdcbus.ops.services.topics import TopicLog, access_of, first_times
+from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.zookeeper.positions import position_path
 
 
 def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """A row for each partition: next offset, end, and what lies between in records and seconds.
-    `stored`: the task's positions by path. Raises BusError, PositionError."""
+    `stored`: the task's positions by path. Raises BusError."""
     with TopicLog(access_of(task)) as log:
         for topic in task.source.topics:
             next_offsets = _next_offsets(stored.get(position_path(task.task_id, topic), ""))
@@ -49,6 +51,7 @@ def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, An
 
 
 def _next_offsets(text: str) -> dict[int, int]:
-    if not text.strip():
-        return {}
-    return {each.partition: each.next_offset for each in kafka_positions_from_json(text)}
+    """The stored offsets; none where the position is unusable, as the task's own error says."""
+    with suppress(PositionError):
+        return {each.partition: each.next_offset for each in kafka_positions_from_json(text)}
+    return {}

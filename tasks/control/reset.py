@@ -123,10 +123,7 @@ def _in_topic(
     stored: str,
     at_target: TargetOffsets,
 ) -> Target:
-    known: dict[int, int] = {}
-    if stored:
-        for position in kafka_positions_from_json(stored):
-            known[position.partition] = position.next_offset
+    known, nothing = _known(topic, stored)
     read = {partition.partition for partition in partitions}
     positions: list[KafkaPosition] = []
     means: list[str] = []
@@ -138,7 +135,9 @@ def _in_topic(
         before = known.get(partition.partition)
         if partition in chosen:
             after = _offset(task, logs, partition, word, before)
-            difference = _difference(task, partition, before, after)
+            difference = f"continues at offset {after}; {nothing}"
+            if before is not None:
+                difference = _difference(task, partition, before, after)
             means.append(f"{partition}: {difference}{at_target.beside(partition)}")
         elif before is None:
             # It continues where the target is.
@@ -150,6 +149,21 @@ def _in_topic(
     if at_target.unknown:
         means.append(at_target.unknown)
     return Target(kafka_positions_to_json(positions), tuple(means))
+
+
+def _known(topic: str, stored: str) -> tuple[dict[int, int], str]:
+    """The stored next offsets by partition, and why there is none of the others, in words. A task
+    that finds an unusable position names this command, which replaces it."""
+    if stored in ("", "[]"):
+        return {}, "nothing was stored"
+    try:
+        positions = kafka_positions_from_json(stored)
+    except PositionError:
+        return {}, "the stored position cannot be read"
+    if any(position.topic != topic for position in positions):
+        return {}, "the stored position is of another topic"
+    known = {position.partition: position.next_offset for position in positions}
+    return known, "nothing was stored"
 
 
 def _offset(
@@ -199,9 +213,7 @@ def _held(partition: TopicPartition, offset: int, low: int, high: int) -> int:
     return offset
 
 
-def _difference(task: LoadTask, partition: TopicPartition, before: int | None, after: int) -> str:
-    if before is None:
-        return f"continues at offset {after}; nothing was stored"
+def _difference(task: LoadTask, partition: TopicPartition, before: int, after: int) -> str:
     if before == after:
         return f"stays at offset {after}"
     first = min(before, after)

@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
 
-from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionUnavailable
+from cdcbus.plugins.errors import (
+    ConfigError,
+    PositionConflict,
+    PositionError,
+    PositionUnavailable,
+)
 from cdcbus.plugins.positions import kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.positions import (
@@ -190,9 +196,14 @@ def _offsets(text: str | None) -> dict[int, int]:
 
 
 def _is_kafka(text: str | None) -> bool:
-    """Whether a stored position is of a topic and not of a binlog."""
-    # Positions in a binlog have no topic; parsing would refuse what somebody typed by hand.
-    return text is not None and '"topic"' in text
+    """Whether a stored position is a usable one of a topic, and not one of a binlog. What somebody
+    has typed by hand may be neither: it is replaced as a whole."""
+    if text is None or '"topic"' not in text:
+        return False
+    with suppress(PositionError):
+        kafka_positions_from_json(text)
+        return True
+    return False
 
 
 def undone(change: Change, now: str | None) -> tuple[str, set[int] | None]:
@@ -219,13 +230,17 @@ def merged(stored: str | None, text: str, partitions: Collection[int] | None = N
     place of its own; the others stay."""
     if stored is None or not _is_kafka(stored) or not _is_kafka(text):
         return text
-    known = {}
-    for position in kafka_positions_from_json(stored):
-        known[position.topic, position.partition] = position
     new = {}
+    topics = set()
     for position in kafka_positions_from_json(text):
+        topics.add(position.topic)
         if partitions is None or position.partition in partitions:
             new[position.topic, position.partition] = position
+    known = {}
+    for position in kafka_positions_from_json(stored):
+        # A position of another topic, as of a wrong paste, is unusable.
+        if position.topic in topics:
+            known[position.topic, position.partition] = position
     if partitions is None and known.keys() <= new.keys():
         # Nothing of the stored one is left, so the given text is kept verbatim.
         return text

@@ -223,6 +223,26 @@ def test_a_partition_that_is_not_chosen_and_was_never_stored_gets_none(
     assert offsets(found.text) == {0: 120}
 
 
+@pytest.mark.parametrize(
+    ("unusable", "why"),
+    [
+        ("orders 180", "cannot be read"),
+        ('{"offset":"179","partition":0,"topic":"orders"}', "cannot be read"),
+        ('{"offset":179,"partition":0,"topic":"order"}', "is of another topic"),
+    ],
+)
+def test_an_unusable_position_is_replaced_by_the_command_that_its_error_names(
+    monkeypatch: pytest.MonkeyPatch, unusable: str, why: str
+) -> None:
+    Kafka(monkeypatch, ONE, TWO)
+    found = find_targets(LOAD, "earliest", {"orders": unusable})["orders"]
+    assert offsets(found.text) == {0: 100, 1: 100}
+    assert f"{ONE}: continues at offset 100; the stored position {why};" in found.means[0]
+    # Nothing says where the others are, but the target.
+    found = find_targets(LOAD, "119", {"orders": unusable}, "orders", 1)["orders"]
+    assert offsets(found.text) == {1: 120}
+
+
 def test_a_stored_partition_that_the_task_does_not_read_keeps_its_offset(kafka: Kafka) -> None:
     found = find_targets(LOAD, "latest", stored(p0=180, p5=33))["orders"]
     assert offsets(found.text) == {0: 200, 5: 33}

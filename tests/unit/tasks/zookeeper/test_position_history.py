@@ -79,6 +79,17 @@ def test_an_undo_sets_back_what_the_change_had_changed_and_leaves_the_rest(
     }
 
 
+def test_an_unusable_position_is_replaced_as_a_whole() -> None:
+    good = text({0: 4})
+    for bad in ("4", good[:-1], good.replace("4", '"4"')):
+        assert merged(bad, good) == good
+        assert undone(Change("", "", "", text({0: 7}), good), bad) == (text({0: 7}), None)
+        assert changed(bad, good) == {0}
+        assert without(good, bad) == good
+    other = kafka_positions_to_json([KafkaPosition("u", 0, 1), KafkaPosition("u", 1, 1)])
+    assert merged(other, good) == good
+
+
 def test_a_history_is_bounded_by_bytes_and_the_newest_is_kept() -> None:
     wide = text(dict.fromkeys(range(150), 10**12))
     changes = [Change(str(number), "me", "offset set", wide, wide) for number in range(60)]
