@@ -1,5 +1,5 @@
-"""Failover between the addresses of a source: one is read until it fails too often or refuses,
-then the next."""
+"""Failover between the addresses of a source: one is read until it fails too often, refuses, or
+lacks what was read from another one; then the next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from cdcbus.plugins.errors import SourceRefused, SourceUnavailable
+from cdcbus.plugins.errors import SourceBehind, SourceRefused, SourceUnavailable
 from cdcbus.producer.config import FetchTask
 
 LOG = logging.getLogger(__name__)
@@ -34,18 +34,19 @@ class Addresses:
     @contextmanager
     def trying(self) -> Iterator[FetchTask]:
         """Yields the task with the current address alone; counts a failure if the block ends as the
-        source is unavailable. An address that refuses the task counts as unavailable and raises
-        SourceUnavailable, until all refuse: then SourceRefused."""
+        source is unavailable. An address that refuses the task, or is behind another one that was
+        read, counts as unavailable and raises SourceUnavailable, until all do so: then the error
+        itself is raised."""
         before = self.done()
         source = self._task.source
         try:
             yield replace(self._task, source=replace(source, addresses=source.addresses[:1]))
-        except (SourceUnavailable, SourceRefused) as error:
+        except (SourceUnavailable, SourceRefused, SourceBehind) as error:
             if self.done() > before:
                 self._failures = 0
                 self._refused.clear()
             self._failures += 1
-            if isinstance(error, SourceRefused):
+            if not isinstance(error, SourceUnavailable):
                 self._refused.add(source.addresses[0])
                 # None is left that could take the task.
                 if len(self._refused) == len(source.addresses):

@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.plugins.errors import SourceMisconfigured, SourceRefused, SourceUnavailable
+from cdcbus.plugins.errors import (
+    SourceBehind,
+    SourceMisconfigured,
+    SourceRefused,
+    SourceUnavailable,
+)
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.server.failover import Addresses, pause_seconds
@@ -75,6 +80,26 @@ def test_an_address_that_refuses_gives_up_its_turn_at_once_and_all_of_them_stop(
         refuses()
     with pytest.raises(SourceRefused), Course(A).addresses.trying():
         raise SourceRefused("no rights")
+
+
+def test_an_address_that_is_behind_the_one_that_was_read_gives_up_its_turn_to_the_others() -> None:
+    course = Course(A, B)
+    tried: list[tuple[str, int]] = []
+
+    def attempt(task: FetchTask) -> None:
+        tried.extend(task.source.addresses)
+        if tried[-1] == A:
+            raise SourceBehind("has not executed 0-1-7")
+
+    course.addresses.first(attempt)
+    assert tried == [A, B]
+    # The one that has everything is away: one of the two will come back.
+    for _ in range(3):
+        assert [course.fails() for _ in range(3)] == [B] * 3
+        with pytest.raises(SourceUnavailable, match="0-1-7"), course.addresses.trying() as task:
+            attempt(task)
+    with pytest.raises(SourceBehind), Course(A).addresses.trying() as task:
+        attempt(task)
 
 
 def test_the_first_start_asks_every_address_once() -> None:
