@@ -16,7 +16,8 @@ from cdcbus.producer.server.connection import Server
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-OWN_TABLES = ("cdcbus_position", "cdcbus_row_", "cdcbus_mark_")
+MARKS = "cdcbus_mark_"
+OWN_TABLES = ("cdcbus_position", "cdcbus_row_", MARKS)
 # Each transaction states again which tables its numbers refer to. A server with many tables assigns
 # new numbers each time.
 _NUMBERS_KEPT = 1_000
@@ -33,11 +34,12 @@ class EventTables:
         self._server = server
         self._filter = tables
         self._schema = schema
-        self._mark_tables = {f"cdcbus_mark_{mark}" for mark in marks}
+        self._mark_tables = {f"{MARKS}{mark}" for mark in marks}
         self._mark_definitions: set[bytes] = set()
         # Table maps come with each transaction, and mostly repeat earlier ones.
         self._by_definition: dict[bytes, DecodableTable | None] = {}
         self._sequences: set[TableId] = set()  # those logged already
+        self._other_marks: set[str] = set()  # the same
 
     def take(self, body: bytes, place: Callable[[], BinlogCoordinates]) -> bool:
         """Takes a table map; `place` returns where it starts, and is rarely called. Returns whether
@@ -48,6 +50,8 @@ class EventTables:
             name = table_name(body)
             if name.table in self._mark_tables:
                 self._mark_definitions.add(definition)
+            elif self._mark_tables and name.table.startswith(MARKS):
+                self._tell_other_mark(name.table.removeprefix(MARKS), place())
             if self._is_wanted(name):
                 self._by_definition[definition] = self._decodable(body, place())
         self.by_number[number] = self._by_definition.get(definition)
@@ -64,6 +68,18 @@ class EventTables:
         """Table numbers are valid for one transaction; they are kept while there are few."""
         if len(self.by_number) > _NUMBERS_KEPT:
             self.by_number.clear()
+
+    def _tell_other_mark(self, mark: str, place: BinlogCoordinates) -> None:
+        """Warns once of a mark that is not left out: it may be one that was renamed."""
+        if mark not in self._other_marks:
+            self._other_marks.add(mark)
+            LOG.warning(
+                "%s: transactions with the mark %s are sent, as consumer.source.excludeMarks does "
+                "not name it: if they came from the side that gets what this task sends, they go "
+                "round endlessly",
+                place,
+                mark,
+            )
 
     def _is_wanted(self, name: TableId) -> bool:
         if self._mark_tables and is_own_table(name):
