@@ -174,6 +174,10 @@ class SqlDialect(Protocol):
         text."""
         ...
 
+    def is_read_only(self, error: BaseException) -> bool:
+        """Whether a driver's error says that the server, or the session, takes no writes."""
+        ...
+
 
 def run_plain(connection: Connection, sql: str) -> CursorResult[Any]:
     """Runs a statement without parameters: its percent signs and colons are literal."""

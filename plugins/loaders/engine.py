@@ -137,6 +137,10 @@ class Database:
             yield
         # the driver's own errors come from the set-up of sessions, which passes SQLAlchemy by
         except (DBAPIError, self.engine.dialect.loaded_dbapi.Error) as error:
+            if self.dialect.is_read_only(error):
+                # After a failover the address leads to another server, while connections that are
+                # open stay with the former one.
+                self.engine.dispose()
             diagnosis = self.dialect.diagnose(error, columns)
             text = diagnosis.text
             if diagnosis.error is TargetMisconfigured:

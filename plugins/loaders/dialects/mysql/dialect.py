@@ -44,6 +44,7 @@ from cdcbus.plugins.loaders.dialects.mysql.errors import (
     NO_LABEL,
     diagnose,
     enum_without_label,
+    is_read_only,
     is_too_wide,
     lacks_right,
 )
@@ -301,6 +302,9 @@ class Mysql:
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, columns)
+
+    def is_read_only(self, error: BaseException) -> bool:
+        return is_read_only(error)
 
 
 def _unknown(columns: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ MISCONFIGURED: Final = TLS_ERRORS | codes(
     # rights, unknown database, host, login method, account, binlog format
     "1044 1045 1046 1049 1129 1130 1142 1143 1227 1251 1370 1524 1665 1698 1820 1862 2059 3118"
 )
+READ_ONLY: Final = codes("1290 1792 1836")
 NO_RIGHT: Final = codes("1044 1142")
 """For example to create a temporary table."""
 TOO_WIDE: Final = codes("1117 1118")
@@ -102,6 +103,12 @@ def lacks_right(error: BaseException) -> bool:
     """Whether the user lacks a right for the statement."""
     number, _ = _number_and_message(getattr(error, "orig", None) or error)
     return number in NO_RIGHT
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether the server, or the session, takes no writes."""
+    number, _ = _number_and_message(getattr(error, "orig", None) or error)
+    return number in READ_ONLY
 
 
 def is_too_wide(error: BaseException) -> bool:

@@ -24,7 +24,7 @@ from cdcbus.plugins.loaders.dialect import (
 )
 from cdcbus.plugins.loaders.dialects.oracle.catalog import CATALOG
 from cdcbus.plugins.loaders.dialects.oracle.cells import bind_type, binds
-from cdcbus.plugins.loaders.dialects.oracle.errors import diagnose
+from cdcbus.plugins.loaders.dialects.oracle.errors import diagnose, is_read_only
 from cdcbus.plugins.loaders.dialects.oracle.sql import (
     QUOTED,
     delete_sql,
@@ -153,6 +153,9 @@ class Oracle:
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, columns)
+
+    def is_read_only(self, error: BaseException) -> bool:
+        return is_read_only(error)
 
     def _nulls(self, table: TargetTable, columns: Sequence[str], row: Cells) -> list[str]:
         """The columns in which the row is NULL at the target."""

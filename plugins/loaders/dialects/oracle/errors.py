@@ -19,6 +19,7 @@ UNAVAILABLE: Final = codes(
     # space, failover, read-only
     "1652-1654 1688 1691 1692 25408 25409 25425 30006 30036 257 16000 16456",
 )
+READ_ONLY: Final = 16000
 MISCONFIGURED: Final = codes(
     # login, rights, quotas, TLS
     "1004 1005 1017 1031 1035 1045 1536 1950 28000 28001 28040 28759 28860 29024"
@@ -77,6 +78,13 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     if code not in QUOTABLE:
         message = f"ORA-{code:05}: {_safe_text(code, message, columns)}"
     return Diagnosis(CODES.class_of(code), message)
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether the database takes no writes."""
+    cause: BaseException = getattr(error, "orig", None) or error
+    [detail] = cause.args[:1] or [cause]
+    return getattr(detail, "code", 0) == READ_ONLY
 
 
 def _safe_text(code: int, message: str, columns: Collection[str]) -> str:

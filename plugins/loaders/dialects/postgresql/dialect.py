@@ -27,7 +27,12 @@ from cdcbus.plugins.loaders.dialect import (
 )
 from cdcbus.plugins.loaders.dialects.postgresql.catalog import CATALOG, COARSE, DEFAULT, INSERTED
 from cdcbus.plugins.loaders.dialects.postgresql.cells import arrays, coerced, copied_rows
-from cdcbus.plugins.loaders.dialects.postgresql.errors import OF_ROW, diagnose, naming
+from cdcbus.plugins.loaders.dialects.postgresql.errors import (
+    OF_ROW,
+    diagnose,
+    is_read_only,
+    naming,
+)
 from cdcbus.plugins.loaders.dialects.postgresql.sql import (
     COPIED,
     copy_sql,
@@ -284,6 +289,9 @@ class Postgresql:
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, tuple(columns))
+
+    def is_read_only(self, error: BaseException) -> bool:
+        return is_read_only(error)
 
     def _arrays(
         self, table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]

@@ -23,9 +23,10 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.loaders.dialect import Cells, Diagnosis, by_column
 from cdcbus.plugins.loaders.dialects.error_codes import NOT_OF_ROW
 
+READ_ONLY: Final = "25006"
 # Classes of errors by the prefix of their SQLSTATE: only errors of one row can become a dead
 # letter; an unlisted error stops the task. docs/targets.md has the same table.
-UNAVAILABLE: Final = ("08", "40", "53", "55P03", "57", "58", "25006", "25P03", "25P04")
+UNAVAILABLE: Final = ("08", "40", "53", "55P03", "57", "58", READ_ONLY, "25P03", "25P04")
 MISCONFIGURED: Final = ("28", "3D000", "3F000", "42501")
 # no such column, table or key; a view that takes no rows
 UNFIT: Final = ("0A", "42", "428C9", "55000", "55006", "2BP01")
@@ -64,6 +65,12 @@ def diagnose(error: BaseException, columns: Sequence[str]) -> Diagnosis:
         if number <= len(columns):
             text += f", column {columns[number - 1]}"
     return Diagnosis(class_of(state), f"SQLSTATE {state}: {text}")
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether the server, or the session, takes no writes."""
+    cause: Any = getattr(error, "orig", None) or error
+    return getattr(cause, "sqlstate", None) == READ_ONLY
 
 
 def _text_of(state: str, cause: Any) -> str:
