@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.epoch import epoch_text
+from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.local.state_file import StateFile, state_file
@@ -35,10 +36,23 @@ def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
             state.path,
         )
         status = TaskStatus(task.task_id)
-        with interruptible(stop, status):
-            _run(task, state, stop, status)
+        try:
+            with interruptible(stop, status):
+                _run(task, state, stop, status)
+        except CdcError as error:
+            raise _without_command(error, state.path) from error
         LOG.info("task %s has stopped", task.task_id)
         return not stop.is_set()
+
+
+def _without_command(error: CdcError, file: Path) -> CdcError:
+    """An error whose text names a command that sets a position: none reaches the file."""
+    if "cdcbus offset " not in str(error):
+        return error
+    return type(error)(
+        f"{error}. As this task keeps its position in {file}, and not in ZooKeeper, edit "
+        "`position` of the swimlane there instead"
+    )
 
 
 def _run(task: FetchTask | LoadTask, state: StateFile, stop: Stop, status: TaskStatus) -> None:

@@ -167,6 +167,12 @@ def test_an_edited_position_holds(shop: Shop, source: Database) -> None:
     positions_of(load).write_bytes(orjson.dumps(fields))
     run(load)
     assert in_target(shop) == [1, 2, 3]
+    for task in (fetch, load):
+        fields = orjson.loads(positions_of(task).read_bytes())
+        fields["swimlanes"][shop.name]["position"] = "1:4"
+        positions_of(task).write_bytes(orjson.dumps(fields))
+        said = " ".join(run(task, code=1).split())
+        assert f"keeps its position in {positions_of(task)}, and not in ZooKeeper, edit" in said
 
 
 def test_what_needs_zookeeper_says_so(shop: Shop, source: Database) -> None:
