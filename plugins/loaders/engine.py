@@ -39,6 +39,9 @@ DRIVERS: Final = {
     "oracle": "oracle+oracledb",
 }
 CONNECT_PAUSE_SECONDS: Final = 0.5
+RECYCLE_SECONDS: Final = 600
+"""The age at which a connection is replaced: open ones stay with their server, also when the
+address leads to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,7 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
         # loader.source.maxPoolSize is a limit, not a wish
         max_overflow=0,
         pool_timeout=target.max_wait_seconds,
+        pool_recycle=RECYCLE_SECONDS,
         pool_pre_ping=target.is_tested,
         isolation_level="READ COMMITTED",
         # the texts of errors would hold cells

@@ -17,6 +17,7 @@ from cdcbus.plugins.contracts import (
     TargetTable,
 )
 from cdcbus.plugins.errors import (
+    OffsetConflict,
     TargetError,
     TargetMisconfigured,
     TargetRejected,
@@ -257,6 +258,8 @@ class JdbcBatch:
             return OffsetTable(True, True, applied)
 
     def end_other_sessions(self) -> None:
+        # A take-over looks where the address leads now: open connections stay with their server.
+        self._database.engine.dispose()
         self._database.end_other_sessions()
 
     def close(self) -> None:
@@ -265,7 +268,8 @@ class JdbcBatch:
     @contextmanager
     def _own_tables(self) -> Iterator[None]:
         """Opens the tables of offsets and marks anew after an error of a table: somebody may have
-        dropped them. An empty table of offsets then shows that the target has none."""
+        dropped them. An empty table of offsets then shows that the target has none. Connects anew
+        after an offset that nobody has stored here."""
         try:
             yield
         except TargetTableUnfit:
@@ -274,6 +278,10 @@ class JdbcBatch:
                 if self._offset_table is not None:
                     self._is_offset_table_open = False
             self._marking.forget()
+            raise
+        except OffsetConflict:
+            # Connections to two servers, of which the address leads to one, would differ forever.
+            self._database.engine.dispose()
             raise
 
     def _open_offset_table(self) -> TargetTable | None:
