@@ -253,6 +253,13 @@ class Watch:
                 "sent again",
             )
             return False
+        except Exception as error:  # a bug must not end the alarms of all tasks
+            self._complaints.complain(
+                about,
+                f"alarm: {channel.name}: unexpected {type(error).__name__}; please report it; "
+                f"{subject_of(group)!r} is sent again",
+            )
+            return False
         complaint = ""
         if refused:  # by some of the receivers
             complaint = f"alarm: {channel.name}: {refused}"

@@ -72,6 +72,19 @@ def test_a_message_that_is_refused_holds_up_later_ones_of_its_task_only(
     assert [*written] == (["b"] if is_told else [])
 
 
+def test_a_channel_with_a_bug_ends_no_alarms(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    mail = Mail(clock, 0.0)
+    looked, written = watching(mail, clock, monkeypatch)
+    monkeypatch.setattr(mail, "send", lambda _: [][0])
+    looked._open.append(is_open("a", clock.now))
+    looked._send()
+    assert written == {}
+    assert "alarm: mail: unexpected IndexError" in caplog.text
+
+
 def test_a_clock_that_is_put_back_keeps_no_channel_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     clock.ahead = 100_000.0
