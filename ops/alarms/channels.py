@@ -92,26 +92,30 @@ class Mail:
         for each in message.receivers:
             if "@" in each.email:
                 names[each.email] = each.real_name
-        receivers = list(names)
-        where = f"mail server {self.host}:{self.port}"
-        if not receivers:
+        if not names:
             raise NotAccepted(
                 "nobody gets mail: set alarm.smtp.to, or receiver[i].email of the task"
             )
+        people, wrong = _people(names)
+        if not people:
+            raise NotAccepted(wrong)
+        if not _can_be_header(self.sender):
+            raise NotAccepted("alarm.smtp.from is not a mail address")
+        mail = self._mail(message, ", ".join(people.values()))
+        refused = self._delivered(mail, list(people))
+        return "; ".join(filter(None, (refused, wrong)))
+
+    def _delivered(self, mail: EmailMessage, receivers: list[str]) -> str:
+        """Hands the mail to the server. Returns a sentence about those that it refuses, else
+        empty. Raises NotAccepted where it takes it for nobody."""
+        where = f"mail server {self.host}:{self.port}"
         try:
-            to = [formataddr((name, address)) for address, name in names.items()]
-            mail = self._mail(message, ", ".join(to))
             with self._connected() as server:
                 if self.tls == "starttls":
                     server.starttls(context=ssl.create_default_context())
                 if self.user:
-                    server.login(self.user, self.password)
+                    self._log_in(server)
                 refused = server.send_message(mail, self.sender, receivers)
-        except ValueError as error:
-            # From the email package, for a text that is no address.
-            raise NotAccepted(
-                "alarm.smtp.from, alarm.smtp.to or receiver[i] is not a mail address"
-            ) from error
         except smtplib.SMTPRecipientsRefused as error:
             raise NotAccepted(f"{where} refuses {', '.join(error.recipients)}") from error
         except smtplib.SMTPAuthenticationError as error:
@@ -123,11 +127,22 @@ class Mail:
             raise NotAccepted(f"{where} answers {error.smtp_code}") from error
         except smtplib.SMTPException as error:
             raise NotAccepted(f"{where}: {error}") from error
+        except UnicodeError as error:  # from the look-up of its name
+            raise NotAccepted(f"{where}: alarm.smtp.host is not the name of a host") from error
         except OSError as error:
             raise NotAccepted(f"{where} cannot be reached: {error.strerror or error}") from error
         if not refused:
             return ""
         return f"{where} refuses {', '.join(refused)}"
+
+    def _log_in(self, server: smtplib.SMTP) -> None:
+        try:
+            server.login(self.user, self.password)
+        except UnicodeError as error:
+            # smtplib encodes both as ASCII; the error's own text would hold them.
+            raise NotAccepted(
+                "alarm.smtp.user and alarm.smtp.password can have ASCII characters only"
+            ) from error
 
     def _mail(self, message: Message, receivers: str) -> EmailMessage:
         mail = EmailMessage()
@@ -151,6 +166,36 @@ class Mail:
                 self.host, self.port, timeout=ANSWER_SECONDS, context=ssl.create_default_context()
             )
         return smtplib.SMTP(self.host, self.port, timeout=ANSWER_SECONDS)
+
+
+def _people(names: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The receivers as a mail names them, by address, and a sentence about those whose address is
+    none: they keep the mail from nobody else. `names`: by address."""
+    people: dict[str, str] = {}
+    wrong: list[str] = []
+    for address, name in names.items():
+        try:
+            # A name of several lines must not keep the mail from its person.
+            mailbox = formataddr((" ".join(name.split()), address))
+        except UnicodeError:
+            mailbox = ""
+        if mailbox and _can_be_header(mailbox):
+            people[address] = mailbox
+        else:
+            wrong.append(ascii(address))
+    if not wrong:
+        return people, ""
+    return people, f"{', '.join(wrong)} is not a mail address: see alarm.smtp.to and receiver[i]"
+
+
+def _can_be_header(mailbox: str) -> bool:
+    probe = EmailMessage()
+    try:
+        probe["To"] = mailbox
+        probe.as_bytes()
+    except Exception:  # the email package raises errors of many kinds, as for `ada@`
+        return False
+    return True
 
 
 class _NoRedirect(HTTPRedirectHandler):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import SMTP, Envelope, Session
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from cdcbus.ops.alarms.channels import (
     Command,
@@ -80,6 +80,21 @@ def mailbox() -> Iterator[tuple[Mailbox, int]]:
     controller = Controller(box, hostname="127.0.0.1", port=free_port(set()))
     controller.start()
     yield box, controller.port
+    controller.stop()
+
+
+@pytest.fixture
+def login() -> Iterator[int]:
+    """The port of a mail server that wants a login."""
+    controller = Controller(
+        Mailbox(),
+        hostname="127.0.0.1",
+        port=free_port(set()),
+        authenticator=lambda *_: AuthResult(success=False),
+        auth_require_tls=False,
+    )
+    controller.start()
+    yield controller.port
     controller.stop()
 
 
@@ -148,8 +163,38 @@ def test_a_line_end_in_an_address_goes_to_nobody(
     mailbox: tuple[Mailbox, int], sender: str, receiver: str
 ) -> None:
     with pytest.raises(NotAccepted, match="is not a mail address"):
-        Mail("127.0.0.1", mailbox[1], "none", "", "", sender, (receiver,)).send(MESSAGE)
+        Mail("127.0.0.1", mailbox[1], "none", "", "", sender, (receiver,)).send(Message("s", {}))
     assert mailbox[0].mails == []
+
+
+@pytest.mark.parametrize("address", ["ada@", "ada@[", "adä@example.com", "ada@exa\nmple.com"])
+def test_what_is_no_address_keeps_the_mail_from_nobody_else(
+    mailbox: tuple[Mailbox, int], address: str
+) -> None:
+    message = Message("s", {}, (Receiver("", address), Receiver("on\ncall", "on@example.com")))
+    said = mail(mailbox[1], "ops@example.com").send(message)
+    assert said == f"{address!a} is not a mail address: see alarm.smtp.to and receiver[i]"
+    ((receivers, _),) = mailbox[0].mails
+    assert receivers == ["ops@example.com", "on@example.com"]
+
+
+def test_a_sender_may_have_a_name(mailbox: tuple[Mailbox, int]) -> None:
+    sender = "cdcbus, in Köln <cdcbus@example.com>"
+    named = Mail("127.0.0.1", mailbox[1], "none", "", "", sender, ("ops@example.com",))
+    assert named.send(MESSAGE) == ""
+
+
+def test_a_password_that_smtp_cannot_send_is_named(login: int) -> None:
+    with pytest.raises(NotAccepted, match=r"alarm\.smtp\.password can have ASCII") as refused:
+        Mail("127.0.0.1", login, "none", "me", "söcret", "a@b.com", ("o@example.com",)).send(
+            MESSAGE
+        )
+    assert "cret" not in str(refused.value)
+
+
+def test_a_host_that_is_no_name_is_named() -> None:
+    with pytest.raises(NotAccepted, match=r"alarm\.smtp\.host is not the name of a host"):
+        Mail("mail..example", 25, "none", "", "", "a@b.com", ("o@example.com",)).send(MESSAGE)
 
 
 class Hook(BaseHTTPRequestHandler):
