@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formataddr
 from http.client import HTTPException
+from threading import Thread
 from typing import Any, Protocol
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -257,14 +258,18 @@ class Command:
             raise NotAccepted(
                 f"alarm.exec.command cannot be run: {getattr(error, 'strerror', None) or error}"
             ) from error
-        with process:
+        try:
+            process.communicate(message.json + b"\n", self.seconds)
+        except subprocess.TimeoutExpired as error:
+            late = f"alarm.exec.command has not ended within {self.seconds:g} s"
             try:
-                process.communicate(message.json + b"\n", self.seconds)
-            except subprocess.TimeoutExpired as error:
                 os.killpg(process.pid, signal.SIGKILL)
-                raise NotAccepted(
-                    f"alarm.exec.command has not ended within {self.seconds:g} s; it was killed"
-                ) from error
+            except PermissionError:
+                # As by sudo. No other alarm waits for it; the thread notes its end.
+                Thread(target=process.communicate, name="alarm exec", daemon=True).start()
+                raise NotAccepted(f"{late}; it runs as another user, and was not killed") from error
+            process.communicate()
+            raise NotAccepted(f"{late}; it was killed") from error
         if process.returncode:
             raise NotAccepted(f"alarm.exec.command has ended with code {process.returncode}")
         return ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import sys
 import threading
@@ -281,3 +283,23 @@ def test_a_command_that_fails_has_not_accepted(command: str, why: str) -> None:
 def test_a_command_that_does_not_end_is_killed_with_what_it_started() -> None:
     with pytest.raises(NotAccepted, match=r"has not ended within 0\.5 s; it was killed"):
         Command("sh -c 'sleep 600 & sleep 600'", 0.5).send(MESSAGE)
+
+
+def test_a_command_that_cannot_be_killed_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It runs as another user, as by sudo: here the kill is refused, as tests may run as root."""
+
+    group: list[int] = []
+    kill = os.killpg
+
+    def refuse(pid: int, _: int) -> None:
+        group.append(pid)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    try:
+        with pytest.raises(NotAccepted, match="as another user, and was not killed"):
+            Command("sleep 600", 0.2).send(MESSAGE)
+    finally:
+        kill(group[0], signal.SIGKILL)
