@@ -184,9 +184,10 @@ class RotatedLog:
 
     def _rotate(self) -> None:
         assert self._file is not None
-        self._file.close()
-        # None until a new one is open: if that fails, the next line tries again.
-        self._file = None
+        # None until a new one is open: if that fails, the next line tries again. So it does if the
+        # disk does not take the last lines, which closes the file as well.
+        full, self._file = self._file, None
+        full.close()
         # From the oldest on, so that each name is free before it is used.
         for number in range(LOG_FILES - 1, 0, -1):
             older = self._numbered(number)

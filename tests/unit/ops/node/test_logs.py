@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,3 +42,20 @@ def test_a_log_of_an_earlier_version_is_closed_to_others_and_goes_on(tmp_path: P
         log.write(b"now\n")
     assert modes(tmp_path) == {"shop.log": 0o640}
     assert (tmp_path / "shop.log").read_bytes() == b"before\nnow\n"
+
+
+def test_a_disk_that_is_full_where_a_log_is_rotated_ends_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit of a file's size refuses lines as a full disk does."""
+    monkeypatch.setattr(task_process, "LOG_BYTES", 130)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with RotatedLog(tmp_path / "shop.log") as log:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            for _ in range(4):
+                log.write(b"x" * 59 + b"\n")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        log.write(b"there is room again\n")
+    assert (tmp_path / "shop.log").read_bytes().endswith(b"there is room again\n")
