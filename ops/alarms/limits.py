@@ -91,6 +91,10 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
     lag_records = _own("alarmPositionCount", dist, environ)
     if check_seconds < 1:
         lag_records = 0  # porter's way to turn it off
+    idle_repeat_seconds = _own("consumer.emptyFetchNoticeSpan", consumer, environ)
+    if idle_repeat_seconds < 1:
+        # Else there would be a notice at each look, every few seconds.
+        idle_repeat_seconds = alarm["alarm.intervalTime"]
     return Limits(
         lag_records=lag_records,
         lag_records_hold_seconds=check_seconds,
@@ -98,7 +102,7 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
         stuck_seconds=alarm["alarm.stuckSeconds"],
         heartbeat_seconds=alarm["alarm.heartbeatSeconds"],
         idle_seconds=_own("consumer.emptyFetchThreshold", consumer, environ),
-        idle_repeat_seconds=_own("consumer.emptyFetchNoticeSpan", consumer, environ),
+        idle_repeat_seconds=idle_repeat_seconds,
         retention_percent=alarm["alarm.retentionPercent"],
         hold_seconds=alarm["alarm.holdSeconds"],
         repeat_seconds=alarm["alarm.intervalTime"],

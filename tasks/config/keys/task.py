@@ -254,7 +254,7 @@ CONSUMER_KEYS = (
         "consumer.emptyFetchNoticeSpan",
         NUMBER,
         "3600",
-        "Seconds between two notices of that alarm.",
+        "Seconds between two notices of that alarm; below 1: `alarm.intervalTime`.",
     ),
     Key(
         "consumer.eventProcessor.className",

@@ -58,6 +58,12 @@ def test_porters_keys_hold_and_its_check_can_be_switched_off(tmp_path: Path) -> 
     assert limits({"positionCheckInterval": -1}, tmp_path).lag_records == 0
 
 
+@pytest.mark.parametrize("span", [0, -1])
+def test_an_idle_task_is_not_told_of_at_each_look(span: int, tmp_path: Path) -> None:
+    found = limits({"consumer": {"emptyFetchNoticeSpan": span}}, tmp_path)
+    assert found.idle_repeat_seconds == found.repeat_seconds == 1800
+
+
 @pytest.mark.parametrize(
     "dist",
     [
