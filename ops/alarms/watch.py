@@ -162,7 +162,8 @@ class Watch:
             self._log(task_id, notice, status.state)
         if is_restarted:
             self._restart(tasks, status, f"{len(restarts)} of {limits.recoveries}")
-        if after.waiting:
+        # What earlier looks have left, such as notices of a digest, waits as well.
+        if after.waiting and not is_quiet:
             self._open.append(_Open(task_id, after, version, status.state, limits.receivers))
 
     def _seen(self, tasks: TaskNodes, status: Status, limits: Limits, now: float) -> Seen:

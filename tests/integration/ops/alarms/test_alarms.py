@@ -237,6 +237,23 @@ def test_a_silent_task_is_told_of_when_the_silence_is_over(watched: Watched) -> 
     watched.bus("alarm", "silence", TASK, "--for", "soon", code=2)
 
 
+def test_what_waits_when_a_silence_begins_is_sent_after_it(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watches, "AGAIN_SECONDS", 0.0)
+    watched.gate.unlink()
+    watch = watched.watch()
+    watched.tells(lag_records=20_000)
+    looks_until(watch, lambda: "was not accepted" in caplog.text, "the refusal in the log")
+    watched.bus("alarm", "silence", TASK, "--for", "2h")
+    watched.gate.touch()
+    watch.look()
+    assert watched.told == []
+    assert len(watched.alarms.get(TASK)[0].waiting) == 1
+    watched.bus("alarm", "silence", TASK, "--off")
+    looks_until(watch, lambda: watched.told == [(LAG, "raised")], "the alarm after the silence")
+
+
 def test_a_task_that_was_given_up_is_watched_by_the_first_node_alone(watched: Watched) -> None:
     for node_id in ("n2", "n3"):
         BusNodes(watched.bus.client).register(node_id)
