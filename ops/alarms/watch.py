@@ -30,7 +30,7 @@ from cdcbus.ops.alarms.grouping import (
     subject_of,
 )
 from cdcbus.ops.alarms.limits import Limits, limits_of
-from cdcbus.ops.alarms.rules import AT_REST, RECOVERED_BY_RESTART, Seen, conditions
+from cdcbus.ops.alarms.rules import AT_REST, RECOVERED_BY_RESTART, Condition, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
 from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
 from cdcbus.ops.services.periodic import repeating
@@ -135,16 +135,20 @@ class Watch:
         limits = self._limits(task_id)
         seen = self._seen(tasks, status, limits, now)
         is_quiet = nodes.silence(task_id).is_on(now) or not limits.is_in_window(now)
-        alarms, notices = step(
-            before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
-        )
+        found = conditions(seen, limits)
+        alarms, notices = step(before.alarms, found, now, limits.hold_seconds, is_quiet)
         # One in the future is of a clock that was ahead.
         restarts = tuple(at for at in before.restarts if 0 <= now - at < HOUR_SECONDS)
         # No node can restart a task that was started by hand, and a task that is being stopped must
         # not be started again: one that is stuck takes long to stop.
         may_restart = len(restarts) < limits.recoveries and seen.is_wanted
         may_restart &= not status.is_by_hand
-        is_restarted = may_restart and any(map(_is_cured_by_restart, notices))
+        is_stuck = any(map(_is_cured_by_restart, notices))
+        # A silence is for people: a stuck task is restarted in it, too. In it, no alarm `retrying`
+        # holds back those that follow from it.
+        if is_quiet and status.state is not State.RETRYING:
+            is_stuck = _would_be_told(before, found, now, limits)
+        is_restarted = may_restart and is_stuck
         # Written before it is done: a node that dies in between must not let the next one restart
         # the task more often than it may.
         if is_restarted:
@@ -317,6 +321,20 @@ class Watch:
 
 def _is_cured_by_restart(notice: Notice) -> bool:
     return notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED
+
+
+def _would_be_told(
+    before: TaskAlarms, found: Sequence[Condition], now: float, limits: Limits
+) -> bool:
+    """Whether people would be told of a stuck task now, if they were not to be left alone."""
+    _, notices = step(before.alarms, found, now, limits.hold_seconds, is_quiet=False)
+    # Seen at the last look, it would have been told of then, and not again before the interval.
+    last = max(before.restarts, default=0.0)
+    is_new = last + limits.repeat_seconds <= now
+    return any(
+        _is_cured_by_restart(each) and (is_new or each.rule not in before.alarms)
+        for each in notices
+    )
 
 
 def _is_wanted(tasks: TaskNodes, task_id: str) -> bool:

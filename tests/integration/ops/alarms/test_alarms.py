@@ -279,6 +279,31 @@ def test_a_stuck_task_is_started_again_as_often_as_allowed(watched: Watched) -> 
     assert len(watched.alarms.get(TASK)[0].restarts) == 1
 
 
+def test_a_stuck_task_is_started_again_in_a_silence(watched: Watched) -> None:
+    watch = watched.watch(CDCBUS_ALARM_RECOVERIES="2", CDCBUS_ALARM_INTERVALTIME="3600")
+    watched.bus("alarm", "silence", TASK, "--for", "2h")
+    watched.tells(lag_records=5, still_seconds=1000.0)
+    watched.is_in(State.RETRYING, "no Kafka broker answers at k:9092")
+    before = watched.nodes.wanted(TASK)
+    watch.look()
+    assert watched.nodes.wanted(TASK) == before
+    watched.tells()
+    watch.look()
+    watched.is_in(State.WORKING)
+    watched.tells(lag_records=5, still_seconds=1000.0)
+
+    def is_restarted() -> bool:
+        after = watched.nodes.wanted(TASK)
+        return before is not None and after is not None and after.order > before.order
+
+    looks_until(watch, is_restarted, "the restart")
+    watched.is_in(State.WORKING)
+    watch.look()
+    # Once, as people would be told once.
+    assert len(watched.alarms.get(TASK)[0].restarts) == 1
+    assert watched.told == []
+
+
 def test_damaged_alarms_and_limits_harm_nobody(
     watched: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:
