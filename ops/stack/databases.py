@@ -57,10 +57,10 @@ def mariadb_settings(programs: Path, place: ServerFolder) -> str:
     # The socket is named relative to the data folder: a path to it could be longer than a socket
     # may have. No TLS: it would make a key of 4096 bits at every start, which takes up to 20 s.
     return f"""[mariadbd]
-basedir={programs}
-lc-messages-dir={programs}/share
-datadir={place.data}
-tmpdir={_mariadb_temporary(place)}
+basedir={_quoted(programs)}
+lc-messages-dir={_quoted(programs / "share")}
+datadir={_quoted(place.data)}
+tmpdir={_quoted(_mariadb_temporary(place))}
 bind-address={HOST}
 port={place.port}
 socket=mariadb.sock
@@ -80,6 +80,11 @@ innodb_flush_method=nosync
 sync_binlog=0
 performance_schema=OFF
 {binlog}"""
+
+
+def _quoted(path: Path) -> str:
+    """A path in my.cnf, where a number sign begins a comment, and a backslash an escape."""
+    return '"' + str(path).replace("\\", "\\\\") + '"'
 
 
 def mariadb_client() -> Path:

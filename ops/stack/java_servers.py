@@ -1,6 +1,7 @@
 """ZooKeeper, Kafka, and their command-line tools."""
 
 import base64
+import json
 import signal
 import socket
 import uuid
@@ -226,7 +227,8 @@ def _java(jars: JarSet, options: Sequence[str], main: str, *arguments: str) -> l
 
 
 def _properties(settings: Mapping[str, object]) -> str:
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
+    # Java reads such files as ISO-8859-1, with the escapes of JSON.
+    return "".join(f"{key}={json.dumps(str(value))[1:-1]}\n" for key, value in settings.items())
 
 
 ZOOKEEPER = Server(

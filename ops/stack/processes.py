@@ -213,5 +213,5 @@ def _rights(account: Account | None) -> dict[str, Any]:
 
 def _environment() -> dict[str, str]:
     """The environment of a server: without the caller's settings (PGDATA, MYSQL_HOME, ...), which
-    would change it."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+    would change it. In UTF-8, without which Java finds no file whose path is not ASCII."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "TZ": "UTC"}

@@ -33,6 +33,8 @@ from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 
+# As people have them: programs read settings and paths in their own ways.
+HOME = "höme # 任务"
 NAMES = [server.name for server in servers.SERVERS]
 COMMAND = "from cdcbus.ops.stack.commands import stack; stack()"
 
@@ -105,8 +107,10 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     with open_folder() as folder:
-        stack = Stack(folder / "home")
+        stack = Stack(folder / HOME)
         stack.up()
+        # Nothing is beside it, as where a name is read in another character set.
+        assert list(folder.iterdir()) == [stack.home]
         put(servers_of(stack))
         yield stack
 
@@ -120,7 +124,7 @@ def open_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        servers.down(folder / "home", purge=True, console=Console(file=io.StringIO()))
+        servers.down(folder / HOME, purge=True, console=Console(file=io.StringIO()))
     assert not list(folder.iterdir())
     folder.rmdir()
 
@@ -301,7 +305,7 @@ def test_ctrl_c_in_the_middle_is_no_harm(stack: Stack) -> None:
 
 
 def test_kill_9_of_the_first_up_is_no_harm(folder: Path) -> None:
-    stack = Stack(folder / "home")
+    stack = Stack(folder / HOME)
     process = stack.popen("up")
     until(
         lambda: (stack.home / "source/data.part").exists() or (stack.home / "source/data").exists()
@@ -377,7 +381,7 @@ def test_as_a_user_who_is_not_root(folder: Path) -> None:
     """The user may read all files here, as the Python that runs this may be in root's closed
     home."""
     shutil.chown(folder, "nobody")
-    stack = Stack(folder / "home")
+    stack = Stack(folder / HOME)
     read_all = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     become = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *read_all)
     cache = ("env", f"CDCBUS_CACHE={cache_folder()}", f"HOME={folder}")

@@ -40,6 +40,14 @@ def test_kafka_is_a_single_broker_that_makes_no_topics() -> None:
     assert "transaction.state.log.replication.factor=1" in lines
 
 
+def test_a_folder_is_the_same_for_all_programs() -> None:
+    folder = Path("/ö\\ # 任")
+    java = "/\\u00f6\\\\ # \\u4efb"
+    assert f"dataDir={java}" in zookeeper_settings(folder, 20000).splitlines()
+    assert f"log.dirs={java}" in kafka_settings(folder, PLAN.ports).splitlines()
+    assert 'basedir="/ö\\\\ # 任"' in mariadb_settings(folder, place("source")).splitlines()
+
+
 def test_a_cluster_id_is_no_option() -> None:
     ids = {_cluster_id() for _ in range(100)}
     assert len(ids) == 100
