@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 OLDEST_JAVA = 17
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # The environment variable with the address of a mirror to use instead of Maven Central.
 MIRROR = "CDCBUS_MAVEN"
 _CENTRAL = "https://repo1.maven.org/maven2/"
@@ -139,7 +140,9 @@ def making(folder: Path) -> Iterator[Path | None]:
 
     Only one process at a time enters the block. The others wait, also for programs that a killed
     process had started with `close_fds=False` to fill the folder. Their leftovers are removed
-    first. Raises ConfigError without the right to write there, CdcError without room.
+    first.
+
+    Raises ConfigError for a place where nothing can be written, CdcError for a full disk.
     """
     if folder.is_dir():
         yield None
@@ -163,20 +166,25 @@ def making(folder: Path) -> Iterator[Path | None]:
             part.mkdir()
         except OSError as error:
             raise _unwritable(folder.parent, error) from error
-        yield part
-        part.rename(folder)
+        try:
+            yield part
+            part.rename(folder)
+        except OSError as error:
+            # The block can meet other errors, as of the network.
+            if error.errno not in _NO_ROOM:
+                raise
+            raise _unwritable(folder.parent, error) from error
 
 
 def _unwritable(folder: Path, error: OSError) -> CdcError:
-    # A file system that is mounted read-only is no PermissionError.
-    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        return ConfigError(
-            f"no right to write in {folder} ({error.strerror}): grant it, or choose another folder "
-            "(CDCBUS_CACHE)"
+    if error.errno in _NO_ROOM:
+        return CdcError(
+            f"cannot fill {folder} ({error.strerror}): make room there, or choose another folder "
+            "(CDCBUS_CACHE; of a stack, --home)"
         )
-    return CdcError(
-        f"{folder} cannot be written: {error.strerror}; make room there, or choose another folder "
-        "(CDCBUS_CACHE)"
+    return ConfigError(
+        f"cannot write in {folder} ({error.strerror}): allow it, or choose another folder "
+        "(CDCBUS_CACHE; of a stack, --home)"
     )
 
 

@@ -3,6 +3,7 @@ answers immediately."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import traceback
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # As a shell's exit code of SIGINT.
 INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LazyGroup(click.Group):
@@ -72,11 +74,21 @@ class Cli(LazyGroup):
         except Exception as error:
             if is_interrupted(error):
                 sys.exit(INTERRUPTED)
-            _fail(
-                ctx,
-                f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
-                "--debug ...`",
-            )
+            _fail(ctx, _sentence_of(error))
+
+
+def _sentence_of(error: Exception) -> str:
+    """What to say about an error that nothing else has handled."""
+    # A disk that is full or read-only: nothing in any text is at fault. No secret is in a path.
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        name = click.format_filename(error.filename)
+        return f"{name}: {error.strerror}; check its name, its rights and the room on its disk"
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return f"{error.strerror}: make room on the disk, and run the command again"
+    return (
+        f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
+        "--debug ...`"
+    )
 
 
 def _fail(ctx: click.Context, sentence: str) -> None:

@@ -141,7 +141,7 @@ def load(home: Path) -> Plan | None:
         if not ports.keys() >= {*PORT_NAMES}:
             raise ValueError("a port is missing")
         return Plan(ports, str(stored["password"]))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
         raise ConfigError(

@@ -169,9 +169,9 @@ def _locked(home: Path) -> Iterator[None]:
         try:
             home.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(home, os.O_RDONLY)
-        except PermissionError as error:
+        except OSError as error:
             raise ConfigError(
-                f"no right to use {home}: choose another folder with --home"
+                f"cannot use {home} ({error.strerror}): choose another folder with --home"
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -233,7 +233,7 @@ def test_only_one_makes_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_no_right_to_write_is_one_sentence(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(ConfigError, match="no right to write"), making(tmp_path / "a/b"):
+    with pytest.raises(ConfigError, match="cannot write in"), making(tmp_path / "a/b"):
         pass
 
 
@@ -243,9 +243,9 @@ def test_no_right_to_write_is_one_sentence(tmp_path: Path) -> None:
         (
             errno.EROFS,
             ConfigError,
-            r"no right to write in .*/a \(Read-only file system\): grant it",
+            r"cannot write in .*/a \(Read-only file system\): allow it",
         ),
-        (errno.ENOSPC, CdcError, "/a cannot be written: No space left on device; make room there"),
+        (errno.ENOSPC, CdcError, r"cannot fill .*/a \(No space left on device\): make room there"),
     ],
 )
 @pytest.mark.parametrize("made", ["a", "b.part"])
@@ -268,3 +268,18 @@ def test_a_folder_that_cannot_be_made_is_named(
     with pytest.raises(error, match=words) as raised, making(tmp_path / "a/b"):
         pass
     assert type(raised.value) is error
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file/a/b"
+    with (
+        pytest.raises(ConfigError, match=r"cannot write in .*file/a \(Not a directory\)"),
+        making(place),
+    ):
+        pass
+
+
+def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CdcError, match=r"cannot fill .*: make room"), making(tmp_path / "a"):
+        raise OSError(errno.ENOSPC, "No space left on device")

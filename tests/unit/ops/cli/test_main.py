@@ -1,6 +1,7 @@
 """The command line: help, exit codes, what is printed where. A real process where the process is
 the point."""
 
+import errno
 import json
 import re
 import resource
@@ -451,6 +452,22 @@ def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(
     traced = process_with_fault("--debug", "task", "check", "--offline", str(good))
     assert "Traceback" in traced.stderr
     assert traced.stderr.splitlines()[-1].startswith("unexpected ZeroDivisionError")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.EROFS, "Read-only file system", "/a"), "/a: Read-only file system; check"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device: make room"),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_named(
+    monkeypatch: pytest.MonkeyPatch, good: Path, error: OSError, sentence: str
+) -> None:
+    monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(error))
+    result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(sentence)
 
 
 def process_with_fault(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -46,6 +46,14 @@ def test_other_machines_are_refused(
         servers.up(tmp_path, console)
 
 
+def test_a_home_that_cannot_be_made_is_one_sentence(tmp_path: Path, console: Console) -> None:
+    (tmp_path / "file").touch()
+    home = tmp_path / "file/home"
+    with pytest.raises(ConfigError, match=rf"cannot use {home} \(Not a directory\): choose"):
+        servers.up(home, console)
+    assert addresses.load(home) is None
+
+
 def test_down_where_nothing_is(tmp_path: Path, console: Console) -> None:
     servers.down(tmp_path / "none", purge=True, console=console)
     assert printed(console) == f"there is no stack in {tmp_path / 'none'}\n"
