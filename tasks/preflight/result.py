@@ -69,7 +69,7 @@ def _remedy(cause: BaseException) -> str:
     """What to do about an error. The policy's advice is for a running task, which waits where the
     policy is RETRY; before a start, a person should look."""
     if isinstance(cause, ConfigError):
-        return "Correct the task file."
+        return "Correct what the sentence names."
     policy = policy_of(cause)
     if policy.action is Action.RETRY:
         return UNREACHED

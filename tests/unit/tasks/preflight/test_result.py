@@ -54,7 +54,8 @@ def test_a_probe_that_hangs_is_an_error_and_lets_the_others_go_on() -> None:
     ("cause", "remedy"),
     [
         (BusUnavailable("x"), UNREACHED),
-        (ConfigError("x"), "Correct the task file."),
+        # As of no Java: it need not be about a task file.
+        (ConfigError("x"), "Correct what the sentence names."),
         (PositionLost("x"), "Choose"),
     ],
 )
