@@ -174,9 +174,11 @@ def _windows(text: str) -> tuple[Window, ...]:
 
 
 def _path_name(text: str) -> str:
-    # ZooKeeper forbids these as the name of a znode.
+    # ZooKeeper forbids these as the name of a znode; of an empty one the path would be that of the
+    # folder.
     if (
-        "/" in text
+        not text
+        or "/" in text
         or text in {".", "..", "zookeeper"}
         or not text.isprintable()
         or re.search("[\ufff0-\U0010ffff]", text)

@@ -183,9 +183,13 @@ def test_wrong_usage_exits_2(arguments: list[str]) -> None:
     assert "Usage: cdcbus" in result.stderr
 
 
-@pytest.mark.parametrize("task_id", ["a/b", "..", "a\nb"])
-def test_an_impossible_id_is_wrong_usage(task_id: str) -> None:
-    result = CliRunner().invoke(main, ["offset", "show", task_id])
+@pytest.mark.parametrize("name", ["a/b", "..", "a\nb", ""])
+@pytest.mark.parametrize(
+    "command", [["offset", "show"], ["task", "clone", "a"], ["node", "drain"], ["source", "show"]]
+)
+def test_an_impossible_id_is_wrong_usage(command: list[str], name: str) -> None:
+    """An empty one, as of a variable that is not set, would stand for the folder of all."""
+    result = CliRunner().invoke(main, [*command, name])
     assert result.exit_code == 2
     assert "expected a name" in result.stderr
 
