@@ -52,7 +52,7 @@ def _inspected(tree: PorterTree, text: str, bus: BusSettings, severity: Severity
 def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSettings) -> None:
     from cdcbus.ops.cli.task.import_ import store
     from cdcbus.tasks.process_identity import operator
-    from cdcbus.tasks.zookeeper.source_registry import source_nodes
+    from cdcbus.tasks.zookeeper.source_registry import source_nodes, source_path
 
     read = []
     for task_id, dist in tree.tasks.items():
@@ -68,8 +68,15 @@ def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSetting
         except ValueError as error:
             raise ConfigError(f"source {name}: {error}; nothing is stored") from error
         sources[name] = pairs
-    store(read, tree.positions, force, strict, bus)
     with source_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
+        # Before the tasks, which would connect to what these sources say.
+        if not force and (taken := sources.keys() & {*nodes.names()}):
+            raise ConfigError(
+                f"{source_path(min(taken))} is in ZooKeeper already; nothing is stored: overwrite "
+                "all tasks and sources of the same names with --force, or write files with "
+                "--output and rename"
+            )
+        store(read, tree.positions, force, strict, bus)
         for name, pairs in sources.items():
             nodes.put(name, pairs, force, operator())
             click.echo(f"source {name} is in ZooKeeper")

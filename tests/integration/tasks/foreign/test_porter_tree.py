@@ -114,6 +114,19 @@ def test_a_tree_goes_into_this_zookeeper_with_positions_and_sources(
     imported(ours, "--porter", porter, "--force")
 
 
+def test_a_source_of_the_same_name_here_refuses_the_tree(
+    client: KazooClient, porter: str, zookeeper: str, name: str
+) -> None:
+    """Its tasks would write into another database."""
+    other = json.dumps({**SOURCE, "source": {"url": "jdbc:mysql://other/db"}}).encode()
+    client.create("/ours/datas/datesource/target", other, makepath=True)
+    refused = imported(f"{zookeeper}/{name}/ours", "--porter", porter, code=1).stderr
+    assert "/datas/datesource/target is in ZooKeeper already; nothing is stored" in refused
+    assert client.exists("/ours/datas/task/242") is None
+    assert client.get("/ours/datas/datesource/target")[0] == other
+    imported(f"{zookeeper}/{name}/ours", "--porter", porter, "--force")
+
+
 def test_a_second_import_keeps_positions_that_have_moved_here(
     client: KazooClient, porter: str, zookeeper: str, name: str
 ) -> None:
