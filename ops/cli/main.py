@@ -4,6 +4,7 @@ answers immediately."""
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import sys
 import traceback
@@ -58,6 +59,14 @@ class LazyGroup(click.Group):
 
 class Cli(LazyGroup):
     """The outermost group: turns errors into one sentence and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        # Where a terminal's character set lacks one, the character is escaped: no command ends by
+        # what it prints.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+                stream.reconfigure(errors="backslashreplace")
+        return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

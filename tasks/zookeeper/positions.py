@@ -31,6 +31,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.hosts import collect_hosts
+from kazoo.protocol.paths import normpath
 from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL
 
@@ -78,6 +79,7 @@ def connect(
     """
     try:
         _, chroot = collect_hosts(connection_string)
+        normpath(chroot or "/")
     except ValueError as error:
         raise ConfigError(
             f"not a ZooKeeper address: {connection_string!r}; expected "

@@ -3,6 +3,7 @@ the point."""
 
 import errno
 import json
+import os
 import re
 import resource
 import signal
@@ -52,9 +53,13 @@ def bad(tmp_path: Path) -> Path:
     return file
 
 
-def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "cdcbus", *arguments], capture_output=True, text=True, timeout=30
+        [sys.executable, "-m", "cdcbus", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, **environment},
     )
 
 
@@ -237,6 +242,14 @@ def test_check_is_quiet_about_a_good_file(good: Path) -> None:
     assert result.stdout.strip() == f"{good}: 0 errors, 0 warnings, 0 notes"
 
 
+def test_a_terminal_that_lacks_a_character_gets_its_escape(tmp_path: Path) -> None:
+    file = tmp_path / "task.properties"
+    file.write_text(GOOD + "任务=1\n", encoding="utf-8")
+    done = process("task", "check", "--offline", str(file), PYTHONIOENCODING="iso-8859-1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u4efb\u52a1" in done.stdout
+
+
 def test_check_prints_a_table_and_exits_1_on_errors_only(odd: Path, bad: Path) -> None:
     result = CliRunner().invoke(main, ["task", "check", "--offline", str(odd)])
     assert result.exit_code == 0
@@ -400,6 +413,12 @@ def test_zookeeper_can_be_named_by_the_environment() -> None:
     )
     assert result.exit_code == 1
     assert "nonsense:port" in result.stderr
+
+
+def test_a_chroot_that_zookeeper_cannot_have_is_one_sentence() -> None:
+    result = CliRunner().invoke(main, ["offset", "show", "1", "--zookeeper", "h:1/../x"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("not a ZooKeeper address: 'h:1/../x'")
 
 
 class Failing:
