@@ -12,6 +12,7 @@ from pathlib import Path
 from cdcbus.consumer.jvm import maven
 from cdcbus.consumer.jvm.cds_archive import archive_file
 from cdcbus.consumer.jvm.class_path import class_path
+from cdcbus.ops.node.log_folder import nearest, why_unwritable
 from cdcbus.producer.publish import native
 from cdcbus.tasks.preflight.result import CheckResult, ok, probe, warning
 
@@ -66,10 +67,10 @@ def compiled(why_not: str) -> Iterator[CheckResult]:
 
 
 def _free(subject: str, folder: Path, use: str) -> Iterator[CheckResult]:
-    there = folder.absolute()
-    while not there.exists():  # it is created when it is needed
-        there = there.parent
-    free = shutil.disk_usage(there).free
+    if why := why_unwritable(folder):
+        yield warning(subject, why, f"Allow it, or name another folder: {use}.")
+        return
+    free = shutil.disk_usage(nearest(folder)).free
     found = f"{free >> 20:,} MB free in {folder}"
     if free < FREE_BYTES:
         yield warning(subject, found, f"Make room, {FREE_BYTES >> 20:,} MB at least: {use}.")

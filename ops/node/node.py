@@ -22,6 +22,7 @@ from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks
+from cdcbus.ops.node.log_folder import why_unwritable
 from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
@@ -245,6 +246,11 @@ class Node:
 
     def _report(self) -> None:
         """Writes porter's object of a node, with its work limit."""
+        # A task runs without its log, so nothing else tells of it.
+        why = why_unwritable(self._settings.logs)
+        if why:
+            why = f"{why}: the logs of tasks are lost until it can; or set node.logDirectory"
+        self._complain("logs", why)
         tasks = {}
         troubled = []
         for task_id, held in self._held.tasks.items():

@@ -499,3 +499,12 @@ def test_the_shell_completes_the_ids_of_tasks(bus: Bus, fetch: str) -> None:
         check=True,
     )
     assert done.stdout == f"plain,{fetch}\n"
+
+
+def test_a_node_says_that_the_logs_of_its_tasks_are_lost(
+    zookeeper: str, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with open_bus(zookeeper, name, tmp_path) as bus:
+        bus.node("n1", CDCBUS_HTTP_BIND="off", CDCBUS_NODE_LOGDIRECTORY=str(tmp_path / "file/logs"))
+        wait_until(lambda: "file is not a folder: the logs of tasks are lost" in bus.said(), "it")
