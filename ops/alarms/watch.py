@@ -83,7 +83,8 @@ class Watch:
     node_id: str
     settings: Mapping[str, Any] = field(init=False)
     channels: Sequence[Channel] = field(init=False)
-    _again_at: dict[str, float] = field(default_factory=dict)  # by channel
+    # By channel and task; of a channel that takes long to refuse, all tasks: None.
+    _again_at: dict[tuple[str, str | None], float] = field(default_factory=dict)
     _open: list[_Open] = field(default_factory=list)
     _complaints: Complaints = field(default_factory=Complaints)
 
@@ -208,8 +209,10 @@ class Watch:
             for notice in each.alarms.waiting:
                 entries.append(Entry(each.task_id, notice, each.state, each.receivers))
                 accepted_by[each.task_id, notice] = notice.told
+        now = time.monotonic()
+        self._again_at = {which: at for which, at in self._again_at.items() if now < at}
         for channel in self.channels:
-            if time.monotonic() >= self._again_at.get(channel.name, 0.0):
+            if (channel.name, None) not in self._again_at:
                 self._send_by(channel, entries, accepted_by)
         # Stored after sending: if the node dies in between, a notice comes twice rather than never.
         for each in self._open:
@@ -223,11 +226,12 @@ class Watch:
     ) -> None:
         """Sends through one channel, group by group, and adds it to the channels that have accepted
         a notice. After a group that it does not accept, other notices of the same tasks wait, so
-        that none overtakes another."""
+        that none overtakes another, also those of later looks; other tasks do not."""
         wanted = []
         for entry in entries:
             is_new = channel.name not in accepted_by[entry.task_id, entry.notice]
-            if is_new and entry.severity.is_for(channel.least):
+            is_waiting = (channel.name, entry.task_id) in self._again_at
+            if is_new and not is_waiting and entry.severity.is_for(channel.least):
                 wanted.append(entry)
         held = set[str]()
         refused_by = time.monotonic() + REFUSED_SECONDS
@@ -241,10 +245,13 @@ class Watch:
                 for entry in group:
                     accepted_by[entry.task_id, entry.notice] += (channel.name,)
                 continue
-            self._again_at[channel.name] = time.monotonic() + AGAIN_SECONDS
+            again_at = time.monotonic() + AGAIN_SECONDS
+            for task_id in task_ids:
+                self._again_at[channel.name, task_id] = again_at
             held |= task_ids
             # An unreachable channel takes long to fail: the other groups wait as well.
             if time.monotonic() > refused_by:
+                self._again_at[channel.name, None] = again_at
                 return
 
     def _is_accepted(self, channel: Channel, group: Sequence[Entry]) -> bool:

@@ -72,6 +72,24 @@ def test_a_message_that_is_refused_holds_up_later_ones_of_its_task_only(
     assert [*written] == (["b"] if is_told else [])
 
 
+def test_a_message_that_nobody_gets_delays_no_later_one_of_another_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    mail = Mail(clock, 0.0)
+    looked, written = watching(mail, clock, monkeypatch)
+    looked._open.append(is_open("a", clock.now))
+    looked._send()
+    clock.now += 10
+    looked._open.append(is_open("b", clock.now))
+    looked._send()
+    assert [*written] == ["b"]
+    assert len(mail.asked) == 2
+    clock.now += AGAIN_SECONDS - 10
+    looked._send()
+    assert len([each for each in mail.asked if "task a" in each]) == 2
+
+
 def test_a_channel_with_a_bug_ends_no_alarms(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
