@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_left
+from operator import le
 from typing import Protocol, Self
 from uuid import UUID
 
@@ -20,6 +21,9 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _SPAN = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _MARIADB = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)")
+# The last numbers that servers have: of a domain, a server and a sequence; of a transaction.
+_LAST_MARIADB = (2**32 - 1, 2**32 - 1, 2**64 - 1)
+_LAST_MYSQL = 2**63 - 1
 _TAGGED = 1
 _NUMBER = struct.Struct("<Q")
 _LIST_ENTRY = struct.Struct("<IIQ")
@@ -42,7 +46,7 @@ class MysqlGtids:
             key = uuid
             for word in rest:
                 span = _SPAN.fullmatch(word)
-                if span:
+                if span and all(int(number or 0) <= _LAST_MYSQL for number in span.groups()):
                     found._add(key, int(span[1]), int(span[2] or span[1]))
                 elif _TAG.fullmatch(word):
                     key = f"{uuid}:{word}"
@@ -157,6 +161,13 @@ class MysqlGtids:
         return "".join(words)[1:]
 
 
+def _is_mariadb(gtid: str) -> bool:
+    """Whether a server can have it: of numbers beyond the last ones it says that it cannot parse
+    them, as if it were away."""
+    found = _MARIADB.fullmatch(gtid)
+    return found is not None and all(map(le, map(int, found.groups()), _LAST_MARIADB))
+
+
 def _no_set(part: str) -> PositionError:
     return PositionError(f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5")
 
@@ -177,7 +188,7 @@ class MariadbGtids:
         """Parses MariaDB's text. Raises PositionError."""
         found = cls()
         for part in filter(None, re.sub(r"\s", "", text).split(",")):
-            if not _MARIADB.fullmatch(part):
+            if not _is_mariadb(part):
                 raise PositionError(
                     f"not a GTID position: {part[:80]!r}; expected domain-server-sequence, such "
                     "as 0-1-100"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
+from cdcbus.producer.binlog.gtid import parse_gtids
 from cdcbus.tasks.config.keys.types import ValueType
 
 # After the four magic bytes that open a binlog file.
@@ -47,6 +49,10 @@ def _binlog(text: str) -> BinlogStart:
             raise ValueError("a day, or a GTID of MariaDB")
         return _time(text)
     if GTIDS.fullmatch(text):
+        try:
+            parse_gtids(text, is_mariadb=":" not in text)
+        except PositionError as error:
+            raise ValueError("a number that no server has") from error
         return AtGtid(re.sub(r"\s", "", text))
     if place := re.fullmatch(r"([^\s:/,]+\.[0-9]{1,10})(?::([0-9]{1,19}))?", text):
         pos = int(place[2] or FIRST_EVENT)

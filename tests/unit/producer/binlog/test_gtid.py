@@ -116,7 +116,9 @@ def test_the_last_of_a_domain_in_a_gtid_list_counts() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["1-1", "0-1-x", "0-1-100;", f"{A}:1-5"])
+@pytest.mark.parametrize(
+    "text", ["1-1", "0-1-x", "0-1-100;", "0-1-18446744073709551616", f"{A}:1-5"]
+)
 def test_text_that_is_no_mariadb_position_is_refused(text: str) -> None:
     with pytest.raises(PositionError, match="not a GTID position"):
         parse_gtids(text, is_mariadb=True)
@@ -131,3 +133,9 @@ def test_the_time_of_a_commit_is_that_on_its_first_server() -> None:
         == first
     )
     assert commit_us(bytes(25)) == 0
+
+
+def test_a_number_that_no_mysql_server_has_is_refused() -> None:
+    assert str(parse_gtids(f"{A}:1-9223372036854775807", is_mariadb=False)).endswith("5807")
+    with pytest.raises(PositionError, match="not a GTID set"):
+        parse_gtids(f"{A}:1-9223372036854775808", is_mariadb=False)

@@ -79,6 +79,9 @@ def test_not_for_kafka(text: str) -> None:
         "a b.000001",
         UUID,
         f"{UUID}:x y",
+        f"{UUID}:1-9223372036854775808",
+        "0-1-18446744073709551616",
+        "0-4294967296-1",
         "2024-11-12",  # a day, or a GTID: nobody can tell
         "2024-13-01",
     ],
