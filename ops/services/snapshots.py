@@ -110,8 +110,12 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
         if load and not load.is_done:
             return _give_up(client, task_id, what, who)
     for table in what.tables:
-        if table.count(".") != 1:
-            raise ConfigError(f"{table}: expected SCHEMA.TABLE, such as shop.orders")
+        # As a pattern it would be for no table, and nothing would be started or paused.
+        if table.count(".") != 1 or not all(table.split(".")) or "*" in table:
+            raise ConfigError(
+                f"{table}: expected SCHEMA.TABLE, such as shop.orders; all tables where none is "
+                "named"
+            )
     if what.where and not (what.tables and what.kind is WishKind.START):
         raise ConfigError(
             "a condition is for the start of tables that are named, as it is about their columns"

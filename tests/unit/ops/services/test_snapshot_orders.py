@@ -45,7 +45,7 @@ def test_a_wish_goes_to_the_tasks_swimlane_and_says_when_it_is_seen(zookeeper: A
     assert ordered.sentence.endswith("within seconds")
 
 
-@pytest.mark.parametrize("table", ["orders", "a.b.c", ""])
+@pytest.mark.parametrize("table", ["orders", "a.b.c", "", "shop.*", ".orders", "shop."])
 def test_a_table_that_is_not_named_with_its_schema_is_refused(zookeeper: Any, table: str) -> None:
     with pytest.raises(ConfigError, match=r"expected SCHEMA\.TABLE"):
         order_snapshot(zookeeper, "7", Wish(WishKind.START, (table,)), "ann")
