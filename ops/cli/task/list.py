@@ -206,10 +206,15 @@ def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
             "itself"
         )
     file = Path(run.log)
-    if run.host != socket.gethostname() or not file.exists():
+    if run.host != socket.gethostname():
         raise ConfigError(
             f"the log of task {task_id} is {run.log} on {run.host}; it is not here, on "
             f"{socket.gethostname()}"
+        )
+    if not file.exists():
+        raise ConfigError(
+            f"the log of task {task_id} is missing: {run.log} was removed, or its node cannot "
+            "write there; the log of the node says so"
         )
     log = _opened(file)
     # It reads the whole file, but keeps only the last lines.

@@ -4,6 +4,7 @@ what the commands say."""
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.node.task_process import start_task
 from cdcbus.ops.stack.addresses import Database, free_port
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.tasks import Run
 from tests.support.bus import Bus, fetch_text, open_bus, published
 from tests.support.line import Line
 from tests.support.waiting import wait_until
@@ -508,3 +510,7 @@ def test_a_node_says_that_the_logs_of_its_tasks_are_lost(
     with open_bus(zookeeper, name, tmp_path) as bus:
         bus.node("n1", CDCBUS_HTTP_BIND="off", CDCBUS_NODE_LOGDIRECTORY=str(tmp_path / "file/logs"))
         wait_until(lambda: "file is not a folder: the logs of tasks are lost" in bus.said(), "it")
+        bus.client.create("/datas/task/7/dist/t", b"{}", makepath=True)
+        log = str(tmp_path / "file/logs/7.log")
+        bus.tasks.put_run("7", Run(State.WORKING, host=socket.gethostname(), log=log))
+        assert f"{log} was removed, or its node cannot" in bus("task", "logs", "7", code=1).stderr
