@@ -36,6 +36,12 @@ class TableColumn:
             return 0
         return int(self.type.partition("(")[2].rstrip(")"))
 
+    @property
+    def has_zerofill(self) -> bool:
+        """Whether clients are shown its numbers with zeros before them."""
+        # at the end: before it can be labels, which are any text
+        return self.type.endswith(" zerofill")
+
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:

@@ -243,7 +243,7 @@ def _expression(column: TableColumn) -> str:
     name = quoted(column.name)
     if column.data_type in ("float", "double"):
         return f"{name} * 1e0"
-    if column.data_type == "bit" or "zerofill" in column.type:
+    if column.data_type == "bit" or column.has_zerofill:
         return f"{name} + 0"
     return name
 

@@ -133,7 +133,7 @@ def pair_of(
 
 def _integer(both: _Column) -> Texts:
     # ZEROFILL pads the text with zeros, + 0 makes it a number again.
-    if "zerofill" in both.source.type:
+    if both.source.has_zerofill:
         return _whole(both, f"{both.own} + 0")
     return _whole(both, both.own)
 
@@ -182,7 +182,7 @@ def _decimal(both: _Column) -> Texts:
     # A smaller scale rounds at the target; MySQL's DECIMAL has 30 digits after the point at most.
     if not scale <= wanted <= 30:
         return None
-    if wanted == scale and "zerofill" not in source.type:
+    if wanted == scale and not source.has_zerofill:
         return both.own, both.printed
     return f"CAST({both.own} AS DECIMAL(65,{wanted}))", both.printed
 

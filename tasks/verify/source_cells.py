@@ -50,7 +50,7 @@ def selected(column: TableColumn, name: str) -> tuple[str, Read]:
     if kind == "double":
         return name, lambda raw: repr(float(raw))
     # + 0 makes a number of the bits, and takes the padding off.
-    if kind == "bit" or "zerofill" in column.type:
+    if kind == "bit" or column.has_zerofill:
         return f"{name} + 0", _plain
     if kind in TEXTS:
         decode = decoder(column.charset or "utf8mb4", column.name)

@@ -65,6 +65,15 @@ def test_what_is_selected_is_what_the_binlog_would_hold() -> None:
     ]
 
 
+def test_labels_are_selected_as_they_are_whatever_they_say() -> None:
+    columns = (
+        TableColumn("pad", "enum('zerofill','none')", "latin1"),
+        TableColumn("pads", "set('int zerofill')", "latin1"),
+    )
+    selected = selected_table(TableId("s", "t"), TableSchema(columns), has_metadata=True)
+    assert selected.expressions == ("`pad`", "`pads`")
+
+
 @given(
     st.lists(
         st.tuples(
