@@ -46,11 +46,12 @@ GTID_TAGGED = 0x2A
 EXECUTE_LOAD_QUERY = 0x12
 TRANSACTION_PAYLOAD = 0x28
 XA_PREPARE = 0x26
+# A comment. It is atomic (?>), as the number of attempts to extend it over those after it would
+# double with each.
+COMMENT = rb"(?>/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n)"
 # What may precede a statement: comments, the marks of version-specific code, and MariaDB's prefix
 # `SET STATEMENT ... FOR`.
-_FRONT = (
-    rb"\s*(?:(?:/\*M?!\d*|\*/|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STATEMENT\s.*?\sFOR\s)\s*)*"
-)
+_FRONT = rb"(?:\s|/\*M?!\d*|\*/|" + COMMENT + rb"|SET\s+STATEMENT\s.*?\sFOR\s)*"
 # Statements that change rows when logged as text; SELECT and DO through the functions they call.
 ROW_STATEMENT = re.compile(
     _FRONT

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Origin, TableDdl, TableId
+from cdcbus.producer.binlog.event_types import COMMENT
 from cdcbus.producer.config import DdlConfig
 from cdcbus.producer.ddl.named_tables import Named, named
 from cdcbus.producer.ddl.table_changes import lower_case
@@ -15,7 +16,7 @@ from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-_TRUNCATES = re.compile(rb"\s*(?:/\*.*?\*/\s*)*TRUNCATE\b", re.IGNORECASE | re.DOTALL)
+_TRUNCATES = re.compile(rb"(?:\s|" + COMMENT + rb")*TRUNCATE\b", re.IGNORECASE | re.DOTALL)
 
 
 class DdlReader:

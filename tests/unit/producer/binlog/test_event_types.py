@@ -74,6 +74,14 @@ def test_a_statement_that_changes_no_rows_of_a_table_that_stays(sql: str) -> Non
     assert not ROW_STATEMENT.match(sql.encode())
 
 
+@pytest.mark.parametrize("comment", ["/* a line of a head */\n", "/*\n*/", "-- a\n"])
+@pytest.mark.parametrize("statement", ["ALTER TABLE t ADD n INT", "CREATE VIEW x AS SELECT 1"])
+def test_many_comments_before_a_statement_take_no_time(comment: str, statement: str) -> None:
+    sql = (2000 * comment + statement).encode()
+    assert not ROW_STATEMENT.match(sql)
+    assert not CREATE_TABLE.match(sql)
+
+
 @pytest.mark.parametrize("sql", [b"SAVEPOINT `s`", b"RELEASE SAVEPOINT s", b"XA END X'78',X'',1"])
 def test_a_statement_inside_a_transaction_is_no_ddl(sql: bytes) -> None:
     assert INSIDE.fullmatch(sql)
