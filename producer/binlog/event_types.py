@@ -46,12 +46,14 @@ GTID_TAGGED = 0x2A
 EXECUTE_LOAD_QUERY = 0x12
 TRANSACTION_PAYLOAD = 0x28
 XA_PREPARE = 0x26
-# A comment. It is atomic (?>), as the number of attempts to extend it over those after it would
-# double with each.
-COMMENT = rb"(?>/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n)"
-# What may precede a statement: comments, the marks of version-specific code, and MariaDB's prefix
-# `SET STATEMENT ... FOR`.
-_FRONT = rb"(?:\s|/\*M?!\d*|\*/|" + COMMENT + rb"|SET\s+STATEMENT\s.*?\sFOR\s)*"
+# A comment: between marks, or from a sign to the end of its line; the sign `--` is one before a
+# blank or a line break. It is atomic (?>), as the number of attempts to extend it over those after
+# it would double with each.
+COMMENT = rb"(?>/\*(?!M?!).*?\*/|(?:#|--(?=[\0- \x7f]))[^\n]*\n)"
+# What may stand between words: also the marks of version-specific code.
+_GAP = rb"(?:\s|/\*M?!\d*|\*/|" + COMMENT + rb")"
+# What may precede a statement: also MariaDB's prefix `SET STATEMENT ... FOR`.
+_FRONT = rb"(?:" + _GAP + rb"|SET\s+STATEMENT\s.*?\sFOR\s)*"
 # Statements that change rows when logged as text; SELECT and DO through the functions they call.
 ROW_STATEMENT = re.compile(
     _FRONT
@@ -60,7 +62,8 @@ ROW_STATEMENT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 CREATE_TABLE = re.compile(
-    _FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL
+    _FRONT + rb"CREATE" + _GAP + rb"+(?:OR" + _GAP + rb"+REPLACE" + _GAP + rb"+)?TABLE\b",
+    re.IGNORECASE | re.DOTALL,
 )
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
 COMMIT = re.compile(rb"COMMIT", re.IGNORECASE)

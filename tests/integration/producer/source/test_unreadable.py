@@ -109,6 +109,14 @@ def test_rows_changed_in_statement_format_by_a_function(
     assert "logged as text" in sentence
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["--\n-- more\n--\nINSERT INTO t VALUES (2, '{}')", "CREATE/* u */TABLE u AS SELECT * FROM t"],
+)
+def test_rows_changed_in_statement_format_behind_comments(stops: Stops, statement: str) -> None:
+    assert "logged as text" in stops("SET SESSION binlog_format = STATEMENT", statement)
+
+
 def test_rows_changed_for_one_statement_in_statement_format(stops: Stops, is_mariadb: bool) -> None:
     if not is_mariadb:
         pytest.skip("MariaDB's syntax")

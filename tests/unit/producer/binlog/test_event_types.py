@@ -23,6 +23,8 @@ def creates_rows(sql: bytes, session: Session = PLAIN) -> bool:
         "/*M!100000 REPLACE INTO t VALUES (1) */",
         "/* a */ /*!50000 insert */ INTO t VALUES (1)",
         "# a\n-- b\nDELETE FROM t",
+        "--\n-- a\n--\nDELETE FROM t",
+        "--\t\n#\n/**/DELETE FROM t",
         "SET STATEMENT a = 1 FOR UPDATE t SET n = 1",
         "ANALYZE UPDATE t SET n = 1",
         "ANALYZE FORMAT = JSON DELETE FROM t",
@@ -43,6 +45,8 @@ def test_a_statement_that_changes_rows(sql: str) -> None:
         "CREATE TABLE x AS VALUES ROW(1), ROW(2)",
         "CREATE TABLE x (n INT) TABLE t",
         "CREATE TABLE x WITH y AS (SELECT 1) SELECT * FROM y",
+        "CREATE/* a */TABLE x SELECT 1",
+        "/*!50000 CREATE */ -- a\n--\nOR /*!50000 REPLACE */\nTABLE x SELECT 1",
         "/* SELECT */ CREATE TABLE `a``b` /*!50100 ENGINE=InnoDB */ COMMENT 'it''s' SELECT 1",
     ],
 )
@@ -61,6 +65,9 @@ def test_a_table_that_is_made_with_rows(sql: str) -> None:
         "CREATE TABLE x (n INT) PARTITION BY RANGE (n) (PARTITION a VALUES LESS THAN (1), "
         "PARTITION b VALUES IN (1))",
         "CREATE TABLE x LIKE t",
+        "CREATE /* TABLE */ VIEW x AS SELECT 1",
+        "--\n-- INSERT INTO t VALUES (1)\nDROP TABLE t",
+        "/* INSERT INTO t VALUES (1) */ DROP TABLE t",
         "CREATE TEMPORARY TABLE x SELECT * FROM t",
         "CREATE VIEW x AS SELECT * FROM t",
         "CREATE PROCEDURE p() INSERT INTO t VALUES (1)",
@@ -74,7 +81,7 @@ def test_a_statement_that_changes_no_rows_of_a_table_that_stays(sql: str) -> Non
     assert not ROW_STATEMENT.match(sql.encode())
 
 
-@pytest.mark.parametrize("comment", ["/* a line of a head */\n", "/*\n*/", "-- a\n"])
+@pytest.mark.parametrize("comment", ["/* a line of a head */\n", "/*\n*/", "-- a\n", "--\n"])
 @pytest.mark.parametrize("statement", ["ALTER TABLE t ADD n INT", "CREATE VIEW x AS SELECT 1"])
 def test_many_comments_before_a_statement_take_no_time(comment: str, statement: str) -> None:
     sql = (2000 * comment + statement).encode()
