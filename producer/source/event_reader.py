@@ -296,12 +296,13 @@ class Reading:
             if not self._transaction.has_begun:
                 self._end(timestamp)
         elif not kinds.INSIDE.fullmatch(sql):
-            is_filled = kinds.CREATE_TABLE.match(sql) and self._fills_table(event, body)
+            is_table = bool(kinds.CREATE_TABLE.match(sql))
+            is_filled = is_table and self._fills_table(event, body)
             if is_filled and not self._is_from_elsewhere(event):
                 self._row_statement(sql, body)
             self._definition(event, body, timestamp)
-            # CREATE TABLE ... SELECT, whose rows follow
-            if sql.endswith(b"START TRANSACTION"):
+            # CREATE TABLE ... SELECT, whose rows follow; a procedure may end in these words, too
+            if is_table and sql.endswith(b"START TRANSACTION"):
                 self._transaction.has_begun = True
             elif not self._transaction.has_begun:
                 self._end(timestamp)

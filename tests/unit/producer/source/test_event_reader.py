@@ -276,6 +276,20 @@ def test_the_ddl_of_create_table_select_comes_before_its_rows() -> None:
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        b"CREATE DEFINER=`r`@`%` PROCEDURE `p`()\nSTART TRANSACTION",
+        b"CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO START TRANSACTION",
+    ],
+)
+def test_a_program_whose_body_starts_a_transaction_starts_none(sql: bytes) -> None:
+    binlog = Binlog()
+    binlog.query(sql)
+    edges = [batch.edge for batch in binlog.read()]
+    assert [edge and edge.pos for edge in edges] == [binlog.pos]
+
+
+@pytest.mark.parametrize(
     ("server_uuid", "is_own"), [(SERVER.server_uuid, True), ("", False), (UUID, False)]
 )
 def test_a_place_beyond_four_gigabytes_is_read_up_to_on_its_own_server_only(
