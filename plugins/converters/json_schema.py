@@ -63,7 +63,7 @@ def _canal_row(table: Table) -> dict[str, Any]:
         "txLast": _about(BOOLEAN, "whether it is the transaction's last row"),
         "type": {"enum": [*map(str, Op), *DDL_KINDS]},
     }
-    return _object(members, list(members))
+    return _object({**members, **_MARKS}, list(members))
 
 
 def _ogg_json(table: Table) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _ogg_json(table: Table) -> dict[str, Any]:
         "primary_keys": {"type": "array", "items": TEXT},
     }
     row = _row(table)
-    schema = _object({**members, "before": row, "after": row}, list(members))
+    schema = _object({**members, "before": row, "after": row, **_MARKS}, list(members))
     schema["allOf"] = [
         {"if": _op("I"), "then": {"required": ["after"]}},
         {"if": _op("U"), "then": {"required": ["before", "after"]}},
@@ -85,6 +85,11 @@ def _ogg_json(table: Table) -> dict[str, Any]:
     return schema
 
 
+_MARKS: Final = {
+    "epoch": {"type": "string", "description": "the process that sent the record"},
+    "snapshot": {"const": True, "description": "the row existed before, a snapshot has sent it"},
+}
+"""Members that only some records have."""
 _SCHEMAS: Final[dict[str, Callable[[Table], dict[str, Any]]]] = {
     "canalRow": _canal_row,
     "oggJson": _ogg_json,

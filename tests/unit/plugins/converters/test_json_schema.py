@@ -11,9 +11,10 @@ from hypothesis import given
 
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.json_schema import json_schema
+from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableDdl, TableId
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableDdl, TableId
 from tests.unit.plugins.converters.rows import changes
 
 VALIDATOR = import_module("jsonschema").Draft202012Validator
@@ -46,6 +47,14 @@ def test_every_operation_is_valid(name: str, op: Op) -> None:
     schema = json_schema(TABLE, name)
     VALIDATOR.check_schema(schema)
     VALIDATOR(schema).validate(written(name, RowChange(TABLE, op, before, after)))
+
+
+@NAMES
+def test_a_record_of_a_process_with_a_lock_and_of_a_snapshot_is_valid(name: str) -> None:
+    origin = Origin("bin.000001", 4, epoch=epoch_text(7, "1", "shop"), is_snapshot=True)
+    record = written(name, RowChange(TABLE, Op.INSERT, None, UPDATE.after, origin))
+    assert record.keys() >= {"epoch", "snapshot"}
+    VALIDATOR(json_schema(TABLE, name)).validate(record)
 
 
 def test_ddl_is_valid() -> None:
