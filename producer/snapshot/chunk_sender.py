@@ -4,18 +4,18 @@ have seen (`window.py`)."""
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Condition
-from typing import Final
 
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.named_tables import named
+from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_changes import SchemaAltered, SchemaDropped
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.schema.ddl_scanner import Statement
@@ -32,7 +32,6 @@ from cdcbus.producer.source.row_events import Batch, Part, Rows
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
-_OF_SCHEMAS: Final = re.compile(rb"\s*(?:DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +229,7 @@ class _Alterations:
     def take(self, statement: Statement) -> list[TableId]:
         """Counts a statement. Returns the new names of the tables that it renames."""
         found = named(statement.sql, statement.schema, statement.session)
-        if found is None or _OF_SCHEMAS.match(statement.sql):
+        if found is None or _is_of_schema(statement):
             self._of_all += 1
             return []
         renamed = []
@@ -243,3 +242,9 @@ class _Alterations:
                 name = str(table).lower()
                 self._by_name[name] = self._by_name.get(name, 0) + 1
         return renamed
+
+
+def _is_of_schema(statement: Statement) -> bool:
+    """Whether it drops or alters a schema, also by CREATE OR REPLACE."""
+    found = changes(statement.sql, statement.schema, statement.session)
+    return any(isinstance(change, SchemaAltered | SchemaDropped) for change in found)

@@ -80,7 +80,15 @@ def test_a_table_that_was_altered_meanwhile_is_read_again_by_its_new_definition(
     assert [after for after, *_ in world.asked][:2] == [None, None]
 
 
-@pytest.mark.parametrize("sql", ["ALTER DATABASE shop CHARACTER SET utf8mb4", "DROP SCHEMA other"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER DATABASE shop CHARACTER SET utf8mb4",
+        "DROP SCHEMA other",
+        "/* a */ DROP/* b */DATABASE shop",
+        "--\nCREATE OR REPLACE DATABASE shop",
+    ],
+)
 def test_a_statement_about_a_schema_may_have_altered_any_table(world: World, sql: str) -> None:
     world.during = [world.alters(sql)]
     world.run()
