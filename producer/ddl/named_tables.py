@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.statements import StatementReader, is_rename
 from cdcbus.producer.ddl.token_reader import NotUnderstood, TokenReader, split_at_commas
-from cdcbus.producer.ddl.tokens import PLAIN, Kind, NoTokens, Session, tokens
+from cdcbus.producer.ddl.tokens import PLAIN, Kind, NoTokens, Session, Token, tokens
 
 _MODIFIERS = ("ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
 
@@ -108,21 +109,14 @@ class _NameReader(StatementReader):
         return Named("TRUNCATE", table)
 
     def _altered(self, table: TableId) -> Named:
-        """Classifies ALTER TABLE by its first action, as canal does."""
+        """Classifies ALTER TABLE by its first action, as canal does; any of them can rename."""
         self.skip_wait()
-        first = split_at_commas(self.rest())[0]
-        if is_rename(first):
-            to = StatementReader(first[1:], self._schema, self._session)
-            return Named("RENAME", to.new_name(), table)
-        reader = TokenReader(first)
-        kind = "ALTER"
-        if reader.skip("ADD"):
-            kind = "CINDEX"
-        elif reader.skip("DROP"):
-            kind = "DINDEX"
-        reader.skip_one_of("UNIQUE", "FULLTEXT", "SPATIAL")
-        if reader.word() not in ("INDEX", "KEY"):
-            kind = "ALTER"
+        parts = split_at_commas(self.rest())
+        kind = _kind_of(parts[0])
+        for part in parts:
+            if is_rename(part):
+                to = StatementReader(part[1:], self._schema, self._session)
+                return Named(kind, to.new_name(), table)
         return Named(kind, table)
 
     def _indexed(self, kind: str) -> Named:
@@ -132,3 +126,19 @@ class _NameReader(StatementReader):
             self.take()
         self.expect("ON")
         return Named(kind, self.table())
+
+
+def _kind_of(action: Sequence[Token]) -> str:
+    """canal's word for an action of ALTER TABLE."""
+    if is_rename(action):
+        return "RENAME"
+    reader = TokenReader(action)
+    kind = "ALTER"
+    if reader.skip("ADD"):
+        kind = "CINDEX"
+    elif reader.skip("DROP"):
+        kind = "DINDEX"
+    reader.skip_one_of("UNIQUE", "FULLTEXT", "SPATIAL")
+    if reader.word() not in ("INDEX", "KEY"):
+        return "ALTER"
+    return kind

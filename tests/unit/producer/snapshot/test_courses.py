@@ -37,14 +37,15 @@ SWAP = "RENAME TABLE orders TO orders_old, orders_new TO orders"
 
 
 @pytest.mark.parametrize("mode", list(SnapshotMode))
+@pytest.mark.parametrize("swap", [SWAP, "ALTER TABLE orders_new ADD n INT, RENAME TO orders"])
 def test_a_table_that_takes_over_a_name_is_read_from_its_beginning(
-    world: World, caplog: pytest.LogCaptureFixture, mode: SnapshotMode
+    world: World, caplog: pytest.LogCaptureFixture, mode: SnapshotMode, swap: str
 ) -> None:
     caplog.set_level("INFO")
 
     def swapped() -> None:
         world.rows[ORDERS] = [1, 2, 3, 4, 5, 6]
-        world.alters(SWAP)()
+        world.alters(swap)()
         world.wish(WishKind.START)()
 
     world.during = [lambda: None, swapped]

@@ -35,6 +35,8 @@ ORIGIN = Origin("bin.1", 4)
         ("DROP INDEX i ON a", [Named("DINDEX", A)]),
         ("ALTER TABLE a RENAME TO b", [Named("RENAME", B, A)]),
         ("ALTER TABLE a RENAME COLUMN c TO d", [Named("ALTER", A)]),
+        ("ALTER TABLE a ADD c INT, RENAME TO b, LOCK=NONE", [Named("ALTER", B, A)]),
+        ("ALTER TABLE a DROP KEY k, RENAME x.y", [Named("DINDEX", TableId("x", "y"), A)]),
         (
             "RENAME TABLE a TO b, x.`c d` TO a",
             [Named("RENAME", B, A), Named("RENAME", A, TableId("x", "c d"))],
