@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cdcbus.producer.ddl.token_reader import NotUnderstood, TokenReader, split_at_commas
 from cdcbus.producer.ddl.tokens import MAXDB, ORACLE, REAL_AS_FLOAT, Kind, Session, Token
@@ -164,8 +164,13 @@ class TypeReader(TokenReader):
             label = stored(self._session.literals, part[0].text.rstrip(" "))
             if label is None:
                 raise NotUnderstood
-            labels.append(f"'{label.translate(_ESCAPES)}'")
-        return ",".join(labels)
+            labels.append(label)
+        return spelled_labels(labels)
+
+
+def spelled_labels(labels: Iterable[str]) -> str:
+    """The labels of ENUM or SET as column_type lists them."""
+    return ",".join(f"'{label.translate(_ESCAPES)}'" for label in labels)
 
 
 def _decimal_size(size: str) -> str:

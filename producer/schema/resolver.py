@@ -3,6 +3,7 @@ known schema of the table."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
@@ -27,6 +28,7 @@ from cdcbus.producer.ddl.table_schema import (
     UniqueKey,
     with_row_times,
 )
+from cdcbus.producer.ddl.type_names import spelled_labels
 from cdcbus.producer.decoding.column_types import (
     BINARY,
     BLOB_COMPRESSED,
@@ -40,11 +42,13 @@ from cdcbus.producer.decoding.column_types import (
 )
 from cdcbus.producer.decoding.sql_types import BLOB_PREFIX
 from cdcbus.producer.decoding.table_map import TableMap
+from cdcbus.producer.schema.hidden_labels import has_hidden_labels, labels_query, shown_labels
 from cdcbus.producer.server.connection import binlog_files, latest_position
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
+LOG = logging.getLogger(__name__)
 _BLOBS = frozenset((TYPE.BLOB, BLOB_COMPRESSED))
 # information_schema's data_type -> the type codes that a table map may show for it.
 _CODES: dict[str, Set[int]] = {
@@ -209,10 +213,35 @@ class SchemaReader:
         for table, name, type_, charset, nullable, collation in rows:
             column_type = type_without_comment(type_)
             is_nullable = nullable == "YES"
-            found[table].append(
-                TableColumn(name, column_type, charset or "", is_nullable, collation or "")
-            )
+            column = TableColumn(name, column_type, charset or "", is_nullable, collation or "")
+            found[table].append(column)
+        for table, columns in found.items():
+            columns[:] = [self._with_labels(table, column) for column in columns]
         return found
+
+    def _with_labels(self, table: TableId, column: TableColumn) -> TableColumn:
+        """The column with the labels that information_schema cannot show."""
+        if not has_hidden_labels(column):
+            return column
+        labels = labels_in(column.type)
+        is_mariadb = "mariadb" in str(self._ask("SELECT VERSION()")[0][0]).lower()
+        names = f"{_quoted(table.schema)}.{_quoted(table.table)}", _quoted(column.name)
+        query = labels_query(*names, column, labels, is_mariadb=is_mariadb)
+        try:
+            rows = self._ask(query)
+        except pymysql.err.ProgrammingError as error:
+            if error.args[0] != _NO_SUCH_SYNTAX:
+                raise
+            # an older release, or sql_mode ORACLE
+            LOG.warning(
+                "%s: a `?` in the labels of column %s may stand for another character, which this "
+                "server shows only with its rows: set binlog_row_metadata=FULL",
+                table,
+                column.name,
+            )
+            return column
+        shown = shown_labels(labels, {int(place): label for place, label in rows})
+        return replace(column, type=f"{column.data_type}({spelled_labels(shown)})")
 
     def _uniques(self, tables: Sequence[TableId]) -> defaultdict[TableId, dict[str, UniqueKey]]:
         """The unique keys of each table, in the server's own order, primary key first."""
@@ -266,6 +295,7 @@ class SchemaReader:
 
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
 _NO_SUCH_COLUMN = 1054
+_NO_SUCH_SYNTAX = 1064
 
 
 def _quoted(name: str) -> str:

@@ -339,6 +339,23 @@ def test_labels_that_their_character_set_cannot_hold_are_read_as_the_server_stor
     ]
 
 
+def test_labels_that_information_schema_does_not_show_are_read_as_they_are(course: Course) -> None:
+    """It has a `?` in place of characters beyond U+FFFF, and labels may have one of their own."""
+    many = ", ".join(f"'{number}😀'" for number in range(64))
+    course.run(
+        "CREATE TABLE u (id INT, e ENUM('why?', '😀', 'it''s 𝄞?\\\\', 'a') CHARACTER SET utf8mb4, "
+        f"s SET('x', '😀', '?', 'y') CHARACTER SET utf16, b SET({many}) CHARACTER SET utf8mb4)",
+        "INSERT INTO u VALUES (1, 1, 15, 1), (2, 2, 2, 2), (3, 3, 4, 1 << 62), (4, 4, 9, 1 << 63)",
+    )
+    rows = [
+        {"id": "1", "e": "why?", "s": "x,😀,?,y", "b": "0😀"},
+        {"id": "2", "e": "😀", "s": "😀", "b": "1😀"},
+        {"id": "3", "e": "it's 𝄞?\\", "s": "?", "b": "62😀"},
+        {"id": "4", "e": "a", "s": "x,y", "b": "63😀"},
+    ]
+    assert course.catch_up() == rows
+
+
 @pytest.mark.parametrize("is_explicit", [0, 1])
 def test_a_timestamp_is_null_or_a_key_as_the_session_had_it(
     course: Course, *, is_mariadb: bool, is_explicit: int
