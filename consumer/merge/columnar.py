@@ -19,8 +19,7 @@ from cdcbus.plugins.contracts import Converter, TableBatch
 from cdcbus.plugins.converters.columnar import RowGroup, read_columns
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
-from cdcbus.plugins.transform.local_times import LocalTime
-from cdcbus.plugins.transform.plan import Plan
+from cdcbus.plugins.transform.plan import Conversion, Plan
 
 # Fewer records are read faster one by one.
 MIN_RECORDS = 200
@@ -229,14 +228,13 @@ def _image(image: Mapping[str, pa.Array] | None, plan: Plan) -> dict[str, pa.Arr
     for column, cells in image.items():
         name = plan.names[column]
         if name is not None:
-            made = plan.local.get(column)
-            mapped[name] = _local(cells, made) if made else cells
+            conversion = plan.converted.get(column)
+            mapped[name] = _converted(cells, conversion) if conversion else cells
     return mapped
 
 
-def _local(cells: pa.Array, made: LocalTime) -> pa.Array:
-    """The cells in local time. Converts each distinct text once, as rows of a batch share most of
-    their times."""
+def _converted(cells: pa.Array, conversion: Conversion) -> pa.Array:
+    """Converts each distinct text once, as rows of a batch share most of their times and labels."""
     known = cells.dictionary_encode()
     texts = known.dictionary.to_pylist()
-    return pa.array(list(map(made.cell, texts)), pa.string()).take(known.indices)
+    return pa.array(list(map(conversion.cell, texts)), pa.string()).take(known.indices)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, Table
 from cdcbus.plugins.transform.cells.expression import Expression
 from cdcbus.plugins.transform.cells.mask import Mask
-from cdcbus.plugins.transform.local_times import LocalTime
+
+
+class Conversion(Protocol):
+    """Converts the cells of a column."""
+
+    def cell(self, text: str) -> str:
+        """A cell that is not NULL. Raises DataError for one that it cannot convert."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +43,9 @@ class Plan:
     dropped: tuple[str, ...]
     # Rows of other source tables go to the target too.
     is_shared: bool = False
-    # Source column -> its conversion to local time; computed columns see the times in UTC.
-    local: Mapping[str, LocalTime] = field(default_factory=dict)
+    # Source column -> the conversion of its cells, to local time or for labels; computed columns
+    # take the cells before it.
+    converted: Mapping[str, Conversion] = field(default_factory=dict)
 
     def describes(self, image: Mapping[str, object] | None) -> bool:
         """Whether the source table, as its record describes it, has all columns of a row, or of
@@ -64,7 +73,7 @@ class Plan:
     def _row(self, row: Row | None) -> Row | None:
         if row is None or (self.is_same and self.known.issuperset(row)):
             return row
-        if self.masks or self.local:
+        if self.masks or self.converted:
             row = self._replaced(row)
         names = self.names
         mapped: dict[str, Cell] = {}
@@ -81,15 +90,15 @@ class Plan:
         return mapped
 
     def _replaced(self, row: Row) -> dict[str, Cell]:
-        """The row with masked cells and local times; a column has at most one of the two."""
+        """The row with masked and converted cells; a column has at most one of the two."""
         replaced = {**row}
         for column, mask in self.masks.items():
             if column in row:
                 replaced[column] = mask.cell(row[column])
-        for column, local in self.local.items():
+        for column, conversion in self.converted.items():
             cell = row.get(column)
             if cell is not None:
-                replaced[column] = local.cell(cell)
+                replaced[column] = conversion.cell(cell)
         return replaced
 
     def _with_computed(

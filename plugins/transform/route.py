@@ -11,8 +11,9 @@ from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, UnmappedColumn
 from cdcbus.plugins.rowchange import Column, Table, TableId, Unclear
 from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.label_texts import label_texts
 from cdcbus.plugins.transform.local_times import local_times
-from cdcbus.plugins.transform.plan import Plan
+from cdcbus.plugins.transform.plan import Conversion, Plan
 from cdcbus.plugins.transform.refusals import (
     lacking_columns,
     refuse_twice,
@@ -135,7 +136,10 @@ class Route:
         refuse_without_key(source.id, target.id, left_out)
         masks = self._masks(source, target, names)
         unmasked = {column: name for column, name in names.items() if column not in masks}
-        local = local_times(self.zone, source, target, unmasked)
+        converted: dict[str, Conversion] = {
+            **local_times(self.zone, source, target, unmasked),
+            **label_texts(source, target, unmasked),
+        }
         is_renaming = any(name != column for column, name in names.items())
         return Plan(
             source,
@@ -143,12 +147,12 @@ class Route:
             table=replace(source, id=target.id, columns=tuple(columns), key=target.key),
             names=names,
             known=frozenset(names),
-            is_same=not (is_renaming or expressions or masks or local),
+            is_same=not (is_renaming or expressions or masks or converted),
             computed=expressions,
             masks=masks,
             dropped=tuple(dropped),
             is_shared=self.is_shared,
-            local=local,
+            converted=converted,
         )
 
     def _lacking(

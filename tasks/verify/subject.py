@@ -14,8 +14,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
-from cdcbus.plugins.transform.local_times import LocalTime
-from cdcbus.plugins.transform.plan import Plan
+from cdcbus.plugins.transform.plan import Conversion, Plan
 from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
 from cdcbus.plugins.transform.processor import Processor
 from cdcbus.producer.ddl.table_schema import TableColumn
@@ -213,7 +212,8 @@ def _copied(mapped: MappedTable, plan: Plan) -> dict[str, TableColumn]:
     found = {}
     for column in mapped.schema.columns:
         name = plan.names.get(column.name)
-        if name is not None and column.name not in plan.masks and column.name not in plan.local:
+        is_copied = column.name not in {*plan.masks, *plan.converted}
+        if name is not None and is_copied:
             found[name] = column
     return found
 
@@ -338,18 +338,18 @@ def _picking(
     place_of = {plan.names[name]: place for place, name in enumerate(names)}
     places = [place_of[name] for name in columns]
     own = [each.expected for each in forms]
-    # The local time comes first, as the loader receives it.
-    for source, made in plan.local.items():
+    # The conversion comes first, as the loader receives its result.
+    for source, conversion in plan.converted.items():
         if plan.names[source] in columns:
             place = columns.index(plan.names[source])
-            own[place] = _local(made, own[place])
+            own[place] = _converted(conversion, own[place])
     formed = _forming(own)
     return lambda row: [formed([row[place] for place in places])]
 
 
-def _local(made: LocalTime, form: Form) -> Form:
-    """The form of the local time that a moment becomes."""
-    return lambda cell: form(cell if cell is None else made.cell(cell))
+def _converted(conversion: Conversion, form: Form) -> Form:
+    """The form of what a cell becomes, as a moment its local time."""
+    return lambda cell: form(cell if cell is None else conversion.cell(cell))
 
 
 def _seen_as(plan: Plan, table: TableId) -> Plan:

@@ -106,7 +106,7 @@ def test_a_renamed_column_is_brought_there_and_masked_and_computed_ones_see_the_
     assert found == {"due": LOCAL_TIME, "made": UTC_TIME, "id": UTC_TIME}
     masked = MapperRule(masks={"made": read_mask("hash")})
     by = plan(target("varchar", "mysql"), rule=masked)
-    assert not by.local
+    assert not by.converted
     assert inserted(by) == inserted(plan(target("varchar", "mysql"), "", rule=masked))
 
 
