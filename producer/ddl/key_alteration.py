@@ -107,8 +107,8 @@ def _kept_keys(
 
 def _check_changed(unique: UniqueKey, before: TableColumn, after: TableColumn | None) -> None:
     """Raises Unclear if the change of a column may change the key that has it."""
-    if not unique.is_whole:
-        raise Unclear  # the prefix may now cover the whole column
+    if not unique.is_whole or unique.is_hashed:
+        raise Unclear  # the prefix may now cover the whole column, or an index hold it
     if _is_long(before) or (after is not None and _is_long(after)):
         raise Unclear  # MariaDB indexes a hash of it
 

@@ -37,6 +37,11 @@ class TableColumn:
         return int(self.type.partition("(")[2].rstrip(")"))
 
     @property
+    def is_long(self) -> bool:
+        """Whether it is too long to be a whole part of an index."""
+        return self.data_type.endswith(("text", "blob"))
+
+    @property
     def has_zerofill(self) -> bool:
         """Whether clients are shown its numbers with zeros before them."""
         # at the end: before it can be labels, which are any text
@@ -46,11 +51,13 @@ class TableColumn:
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
     """A unique index. `name` is empty if the server chose it. `is_whole`: it has whole columns
-    only, no prefix and no expression."""
+    only, no prefix and no expression. `is_hashed`: MariaDB keeps it by a hash, in a column that the
+    table does not show, as its columns are too long for an index."""
 
     name: str
     columns: tuple[str, ...]
     is_whole: bool = True
+    is_hashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +92,23 @@ class TableSchema:
         whose columns are whole and never NULL."""
         nullable = self.nullable
         for unique in self.uniques:
-            if unique.name == PRIMARY or (unique.is_whole and nullable.isdisjoint(unique.columns)):
+            if unique.name == PRIMARY:
+                return unique.columns
+            is_whole = unique.is_whole and unique not in self.hashed
+            if is_whole and nullable.isdisjoint(unique.columns):
                 return unique.columns
         return ()
+
+    @property
+    def hashed(self) -> list[UniqueKey]:
+        """The keys that are no index, but a hash. Those of whole TEXT and BLOB columns are."""
+        long = {column.name for column in self.columns if column.is_long}
+        found = []
+        for unique in self.uniques:
+            is_long = unique.is_whole and not long.isdisjoint(unique.columns)
+            if unique.is_hashed or is_long:
+                found.append(unique)
+        return found
 
     def __str__(self) -> str:
         return ", ".join(f"{column.name} {column.type}" for column in self.columns)
@@ -95,7 +116,10 @@ class TableSchema:
     def to_fields(self) -> dict[str, Any]:
         """The schema as JSON fields."""
         columns = [[c.name, c.type, c.charset, c.is_nullable] for c in self.columns]
-        uniques = [[u.name, list(u.columns), u.is_whole] for u in self.uniques]
+        uniques = []
+        for unique in self.uniques:
+            hashed = [True] if unique.is_hashed else []
+            uniques.append([unique.name, list(unique.columns), unique.is_whole, *hashed])
         fields: dict[str, Any] = {"columns": columns, "uniques": uniques, "charset": self.charset}
         if self.times:
             fields["times"] = self.times
@@ -112,8 +136,9 @@ class TableSchema:
             column = TableColumn(_text(name), plain, _text(charset), _flag(is_nullable))
             columns.append(column)
         uniques = []
-        for name, names, is_whole in fields["uniques"]:
-            uniques.append(UniqueKey(_text(name), tuple(map(_text, names)), _flag(is_whole)))
+        for name, names, is_whole, *hashed in fields["uniques"]:
+            flags = map(_flag, (is_whole, *hashed))
+            uniques.append(UniqueKey(_text(name), tuple(map(_text, names)), *flags))
         if not columns:
             raise ValueError("no columns")
         charset = _text(fields["charset"])

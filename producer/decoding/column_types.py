@@ -36,7 +36,8 @@ class BinlogColumn:
     """A column as the table map describes it: type code, its metadata bytes as a pair of numbers,
     and the additions of the optional metadata or the schema. `charset` is the server's name
     (`binary` for bytes); `labels` are those of ENUM or SET; `data_type` is information_schema's if
-    the table map leaves the type open (`is_open`), or BOOL if that is known."""
+    the table map leaves the type open (`is_open`), or BOOL if that is known. `is_hidden`: the table
+    does not show the column, which is read and left out."""
 
     name: str
     type: int
@@ -45,6 +46,7 @@ class BinlogColumn:
     charset: str = ""
     labels: tuple[str, ...] = ()
     data_type: str = ""
+    is_hidden: bool = False
 
 
 OLD_TEMPORAL = {TYPE.TIME, TYPE.DATETIME, TYPE.TIMESTAMP}

@@ -123,9 +123,10 @@ def _image(body: bytes, at: int, bitmap: bytes, table: DecodableTable) -> tuple[
     at += len(nulls)
     row: dict[str, str | None] = {}
     for i, index in enumerate(columns):
-        name, read = table.table.columns[index].name, table.readers[index]
-        if is_set(nulls, i):
-            row[name] = None
-        else:
-            row[name], at = read(body, at)
+        column, read = table.columns[index], table.readers[index]
+        text = None
+        if not is_set(nulls, i):
+            text, at = read(body, at)
+        if not column.is_hidden:
+            row[column.name] = text
     return row, at

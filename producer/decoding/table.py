@@ -13,8 +13,8 @@ from cdcbus.producer.decoding.table_map import TableMap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodableTable:
-    """A table with its columns as the binlog describes them and a reader for each, in row image
-    order. Compared by identity, so that it is a fast key of caches."""
+    """A table with its columns as the binlog describes them, hidden ones included, and a reader for
+    each, in row image order. Compared by identity, so that it is a fast key of caches."""
 
     table: Table
     columns: tuple[BinlogColumn, ...]
@@ -26,8 +26,9 @@ def decodable(table_map: TableMap) -> DecodableTable:
     columns = []
     readers = []
     for column in table_map.columns:
-        mysql_type, sql_type = type_names(column)
-        columns.append(Column(column.name, mysql_type, sql_type))
+        if not column.is_hidden:
+            mysql_type, sql_type = type_names(column)
+            columns.append(Column(column.name, mysql_type, sql_type))
         try:
             readers.append(reader(column))
         except UnreadableEvent as error:

@@ -7,6 +7,7 @@ MINIMAL as well (MySQL).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,7 @@ from cdcbus.producer.decoding.column_types import (
     BinlogColumn,
 )
 
+_HASH = re.compile(r"DB_ROW_HASH_\d+", re.ASCII)
 # Kinds of optional metadata, one byte each.
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME, _SET_LABELS, _ENUM_LABELS = (
     1,
@@ -75,12 +77,14 @@ _ONE_META_BYTE = {
 @dataclass(frozen=True, slots=True)
 class TableMap:
     """A table map. Column names are empty and `is_complete` is false unless the server sends
-    full metadata; charset ids are resolved with the server's own list."""
+    full metadata; charset ids are resolved with the server's own list. `has_hashes`: the last
+    columns can be hashes, as MariaDB keeps one for a unique key of TEXT, BLOB or long texts."""
 
     table: TableId
     columns: tuple[BinlogColumn, ...]
     key: tuple[str, ...] = ()
     is_complete: bool = False
+    has_hashes: bool = False
 
 
 @dataclass(slots=True)
@@ -121,9 +125,29 @@ def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> Tabl
     # Then comes a bit for each column: whether it can be NULL, which rows do not need.
     at += size + (count + 7) // 8
     metadata = _metadata(body, at)
-    return _complete(
+    found = _complete(
         name, columns, metadata, charsets, _CHARACTER_MARIADB if is_mariadb else _CHARACTER
     )
+    if not is_mariadb:
+        return found
+    return replace(found, columns=_without_hashes(found.columns), has_hashes=True)
+
+
+def _without_hashes(columns: tuple[BinlogColumn, ...]) -> tuple[BinlogColumn, ...]:
+    """Hides the hashes, which have names of the server's own and are the last columns."""
+    first = len(columns)
+    while first and is_hash(columns[first - 1]) and _HASH.fullmatch(columns[first - 1].name):
+        first -= 1
+    return columns[:first] + tuple(map(hidden, columns[first:]))
+
+
+def is_hash(column: BinlogColumn) -> bool:
+    """Whether the column can be a hash: a BIGINT, UNSIGNED where its sign is known."""
+    return column.type == TYPE.LONGLONG and (column.unsigned or not column.name)
+
+
+def hidden(column: BinlogColumn) -> BinlogColumn:
+    return replace(column, is_hidden=True)
 
 
 def _columns(name: TableId, types: bytes, meta: bytes) -> list[BinlogColumn]:

@@ -153,8 +153,8 @@ class TableWriter:
     def _check_whole(self, found: Layout, origin: Origin) -> None:
         images = [found.first, found.second] if found.op is Op.UPDATE else [found.first]
         lacking = []
-        for i, column in enumerate(self._table.table.columns):
-            if not all(is_set(image, i) for image in images):
+        for i, column in enumerate(self._table.columns):
+            if not column.is_hidden and not all(is_set(image, i) for image in images):
                 lacking.append(column.name)
         if lacking:
             raise UnreadableEvent(

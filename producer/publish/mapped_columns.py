@@ -47,7 +47,7 @@ class RecordColumns:
 
 def as_they_are(table: DecodableTable) -> RecordColumns:
     """The columns of a table without a mapper."""
-    names = tuple(column.name for column in table.columns)
+    names = tuple(None if column.is_hidden else column.name for column in table.columns)
     return RecordColumns(table.table, names, table.columns, table.readers)
 
 
@@ -58,7 +58,7 @@ def record_columns(table: DecodableTable, plan: Plan, key: tuple[str, ...]) -> R
         Computed(name, made.columns, _cell(made, plan)) for name, made in plan.computed.items()
     )
     taken = frozenset[str]().union(*(each.takes for each in computed))
-    known = frozenset(column.name for column in table.columns)
+    known = frozenset(column.name for column in table.table.columns)
     if {*key, *plan.table.key} & plan.computed.keys():
         return None
     # An expression takes the source's text, and the reader of a masked column has only the masked.
@@ -71,7 +71,7 @@ def record_columns(table: DecodableTable, plan: Plan, key: tuple[str, ...]) -> R
             column, read = replace(column, type=ONLY_READ), _masked(read, mask)
         columns.append(column)
         readers.append(read)
-    names = tuple(plan.names[column.name] for column in table.columns)
+    names = tuple(None if column.is_hidden else plan.names[column.name] for column in table.columns)
     return RecordColumns(plan.table, names, tuple(columns), tuple(readers), computed)
 
 

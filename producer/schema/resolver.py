@@ -41,7 +41,7 @@ from cdcbus.producer.decoding.column_types import (
     is_open,
 )
 from cdcbus.producer.decoding.sql_types import BLOB_PREFIX
-from cdcbus.producer.decoding.table_map import TableMap
+from cdcbus.producer.decoding.table_map import TableMap, hidden, is_hash
 from cdcbus.producer.schema.hidden_labels import has_hidden_labels, labels_query, shown_labels
 from cdcbus.producer.server.connection import binlog_files, latest_position
 
@@ -186,13 +186,16 @@ class SchemaReader:
         columns = self._columns(tables)
         uniques = self._uniques(tables)
         found = {}
-        rows = self._rows_of(tables, "table_collation, table_type", "tables")
-        for table, collation, kind in rows:
+        rows = self._rows_of(tables, "table_collation, table_type, engine", "tables")
+        for table, collation, kind, engine in rows:
             if not columns[table]:
                 continue
             # a collation's name begins with that of its character set
             charset = (collation or "").partition("_")[0]
-            schema = TableSchema(tuple(columns[table]), tuple(uniques[table].values()), charset)
+            keys = tuple(uniques[table].values())
+            if engine in _HASHING:
+                keys = tuple(replace(unique, is_hashed=False) for unique in keys)
+            schema = TableSchema(tuple(columns[table]), keys, charset)
             if kind == "SYSTEM VERSIONED":
                 schema = self._with_times(table, schema)
             found[table] = schema
@@ -248,18 +251,18 @@ class SchemaReader:
         found = defaultdict[TableId, dict[str, UniqueKey]](dict)
         rows = self._rows_of(
             tables,
-            "index_name, column_name, sub_part",
+            "index_name, column_name, sub_part, index_type",
             "statistics",
             "AND non_unique = 0 ORDER BY seq_in_index",
         )
-        for table, index, column, prefix in rows:
+        for table, index, column, prefix, kind in rows:
             key = found[table].get(index, UniqueKey(index, ()))
             names = key.columns
             if column:
                 names = (*names, column)
             # no column: an expression
             is_whole = key.is_whole and prefix is None and column is not None
-            found[table][index] = UniqueKey(index, names, is_whole)
+            found[table][index] = UniqueKey(index, names, is_whole, kind == _HASH)
         for table, keys in found.items():
             order = sorted(keys, key=lambda name: name != PRIMARY)
             # information_schema does not keep the order, and to ask for it takes a query a table.
@@ -296,6 +299,9 @@ class SchemaReader:
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
 _NO_SUCH_COLUMN = 1054
 _NO_SUCH_SYNTAX = 1064
+_HASH = "HASH"
+_HASHING = {"MEMORY", "ndbcluster"}
+"""Engines that have indexes of this type."""
 
 
 def _quoted(name: str) -> str:
@@ -310,15 +316,24 @@ def completed(table_map: TableMap, schema: TableSchema) -> TableMap:
             f"{shape(table_map)}, but the table, as far as is known, has {len(schema.columns)}: "
             f"{schema}"
         )
-    columns = tuple(map(_completed, table_map.columns, schema.columns))
-    return replace(table_map, columns=columns, key=schema.key, is_complete=True)
+    count = len(schema.columns)
+    columns = [*map(_completed, table_map.columns, schema.columns)]
+    columns += map(hidden, table_map.columns[count:])
+    return replace(table_map, columns=tuple(columns), key=schema.key, is_complete=True)
 
 
 def fits(table_map: TableMap, schema: TableSchema) -> bool:
     """Whether a schema can be the one that a table map describes: as many columns, of types that a
-    table map shows like this, unsigned where it says so."""
-    return len(schema.columns) == len(table_map.columns) and all(
-        map(_fits, table_map.columns, schema.columns)
+    table map shows like this, unsigned where it says so. In MariaDB a hash follows for each key
+    that is one."""
+    count = len(schema.columns)
+    hashes = table_map.columns[count:]
+    if hashes:
+        is_for_each = table_map.has_hashes and len(hashes) == len(schema.hashed)
+        if not is_for_each or not all(map(is_hash, hashes)):
+            return False
+    return count <= len(table_map.columns) and all(
+        map(_fits, table_map.columns[:count], schema.columns)
     )
 
 

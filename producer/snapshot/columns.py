@@ -254,7 +254,9 @@ def _paging_key(schema: TableSchema) -> Key | None:
     columns = schema.by_name
     nullable = schema.nullable
     for unique in schema.uniques:
-        if unique.is_whole and nullable.isdisjoint(unique.columns):
+        # A hash has no order, and a sort compares the first bytes of long texts only.
+        is_index = unique.is_whole and unique not in schema.hashed
+        if is_index and nullable.isdisjoint(unique.columns):
             parts = list(filter(None, [_key_column(columns[name]) for name in unique.columns]))
             if len(parts) == len(unique.columns):
                 return Key(unique.name, tuple(parts))

@@ -275,6 +275,15 @@ OF_MARIADB = {
         "INSERT INTO t VALUES (1, '123e4567-e89b-12d3-a456-426655440000', '::1', 7), (2, NULL, "
         "NULL, 12)",
     ),
+    "hashes": (
+        "CREATE TABLE t (u TEXT NOT NULL, w VARCHAR(3000) CHARACTER SET utf8mb4 NOT NULL, n INT, "
+        "v INT NOT NULL, UNIQUE KEY (w), UNIQUE KEY (u), UNIQUE KEY (v)) WITH SYSTEM VERSIONING",
+        "INSERT INTO t VALUES ('a', 'b', 1, 1), ('b', 'c', NULL, 2)",
+    ),
+    "hash alone": (
+        "CREATE TABLE t (n INT, u VARCHAR(3000) CHARACTER SET utf8mb4 NOT NULL, UNIQUE KEY (u))",
+        "INSERT INTO t VALUES (1, 'a'), (NULL, 'b')",
+    ),
 }
 OF_MYSQL = {
     "invisible": (

@@ -9,6 +9,7 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.event_types import packed_integer
 from cdcbus.producer.decoding.column_types import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR
+from cdcbus.producer.decoding.table import decodable
 from cdcbus.producer.decoding.table_map import TableMap, parse, table_id, table_name
 
 CHARSETS = {8: "latin1", 28: "gbk", 45: "utf8mb4", 63: "binary"}
@@ -64,6 +65,29 @@ def test_signedness_counts_only_numeric_columns() -> None:
         types, b"\x08", (1, bytes((0b01101000,))), (4, strings("a", "b", "c", "d", "e", "f"))
     )
     assert [column.name for column in found.columns if column.unsigned] == ["c", "d", "f"]
+
+
+@pytest.mark.parametrize(
+    ("names", "signs", "is_mariadb", "hidden"),
+    [
+        (("id", "a", "DB_ROW_HASH_1", "DB_ROW_HASH_2"), 0b0011_0000, True, [2, 3]),
+        (("id", "DB_ROW_HASH_1", "b", "DB_ROW_HASH_2"), 0b0101_0000, True, [3]),
+        # columns of the table's own
+        (("id", "a", "b", "DB_ROW_HASH_1"), 0b0000_0000, True, []),
+        (("id", "a", "b", "db_row_hash_1"), 0b0001_0000, True, []),
+        (("id", "a", "b", "DB_ROW_HASH_1"), 0b0001_0000, False, []),
+    ],
+)
+def test_the_hashes_of_long_unique_keys_are_hidden(
+    names: tuple[str, ...], signs: int, is_mariadb: bool, hidden: list[int]
+) -> None:
+    types = bytes((TYPE.LONGLONG,) * 4)
+    found = read(types, b"", (1, bytes((signs,))), (4, strings(*names)), is_mariadb=is_mariadb)
+    assert [number for number, column in enumerate(found.columns) if column.is_hidden] == hidden
+    shown = [name for number, name in enumerate(names) if number not in hidden]
+    table = decodable(found)
+    assert list(table.table.names) == shown
+    assert len(table.readers) == 4
 
 
 def test_a_default_character_set_has_exceptions_by_the_number_of_the_character_column() -> None:

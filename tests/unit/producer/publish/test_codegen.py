@@ -224,10 +224,14 @@ def tables(draw: DrawFn) -> tuple[DecodableTable, list[SearchStrategy[bytes]], t
     kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=12))
     names = draw(st.lists(NAMES, min_size=len(kinds), max_size=len(kinds), unique=True))
     columns = tuple(
-        replace(column, name=name) for (column, _), name in zip(kinds, names, strict=True)
+        replace(column, name=name, is_hidden=column.type == TYPE.LONGLONG and draw(st.booleans()))
+        for (column, _), name in zip(kinds, names, strict=True)
     )
+    shown = [column.name for column in columns if not column.is_hidden]
+    if not shown:
+        columns, shown = (replace(columns[0], is_hidden=False), *columns[1:]), names[:1]
     key, record_key = (
-        tuple(draw(st.lists(st.sampled_from(names), max_size=2, unique=True))) for _ in range(2)
+        tuple(draw(st.lists(st.sampled_from(shown), max_size=2, unique=True))) for _ in range(2)
     )
     table = decodable(TableMap(TableId(draw(NAMES), draw(NAMES)), columns, key, is_complete=True))
     return table, [values for _, values in kinds], record_key

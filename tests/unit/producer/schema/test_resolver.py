@@ -3,6 +3,7 @@ so is in tests/integration/producer."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn
 from cdcbus.producer.decoding.table_map import TableMap
 from cdcbus.producer.schema import resolver
@@ -93,3 +94,29 @@ def test_they_are_told_too_where_the_table_map_says_nothing() -> None:
         ("u", "uuid", (16, 0)),
         ("t", "", (0, 0)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("hashes", "has_hashes", "is_one"),
+    [(0, True, True), (2, True, True), (1, True, False), (3, True, False), (2, False, False)],
+)
+def test_a_hash_may_follow_for_each_key_that_is_one(
+    hashes: int, has_hashes: bool, is_one: bool
+) -> None:
+    known = TableSchema(
+        (TableColumn("a", "text"), TableColumn("b", "varchar(3000)", is_nullable=False)),
+        (
+            UniqueKey("a", ("a",)),
+            UniqueKey("b", ("b",), is_hashed=True),
+            UniqueKey("c", ("a",), False),
+        ),
+    )
+    columns = [BinlogColumn("", TYPE.BLOB, (2, 0)), BinlogColumn("", TYPE.VARCHAR, (3000, 0))]
+    columns += [BinlogColumn("", TYPE.LONGLONG)] * hashes
+    found = replace(table_map(*columns), has_hashes=has_hashes)
+    assert fits(found, known) is is_one
+    assert known.key == ()
+    assert TableSchema.from_fields(known.to_fields()) == known
+    if is_one:
+        hidden = [column.is_hidden for column in completed(found, known).columns]
+        assert hidden == [False, False, *[True] * hashes]
