@@ -91,6 +91,11 @@ def named(table: TableId) -> str:
     return f"{quoted(table.schema)}.{quoted(table.table)}"
 
 
+def by_index(table: TableId, index: str) -> str:
+    """A table in SQL that is read by an index."""
+    return f"{named(table)} FORCE INDEX ({quoted(index)})"
+
+
 def beyond(columns: Sequence[KeyColumn], bound: Bound) -> str:
     """The condition for keys after a bound.
 
@@ -138,7 +143,7 @@ def page(
         conditions.append(up_to(key.columns, until))
     order = ", ".join(map(quoted, key.names))
     return (
-        f"SELECT {', '.join(selected)} FROM {named(table)} FORCE INDEX ({quoted(key.index)})"
+        f"SELECT {', '.join(selected)} FROM {by_index(table, key.index)}"
         f"{_where(*conditions, where)} ORDER BY {order} LIMIT {rows}"
     )
 
@@ -168,7 +173,7 @@ def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "")
     """The statement for the current greatest key. `selected`: the expressions of its values."""
     order = ", ".join(f"{quoted(name)} DESC" for name in key.names)
     return (
-        f"SELECT {', '.join(selected)} FROM {named(table)} FORCE INDEX ({quoted(key.index)})"
+        f"SELECT {', '.join(selected)} FROM {by_index(table, key.index)}"
         f"{_where(where)} ORDER BY {order} LIMIT 1"
     )
 

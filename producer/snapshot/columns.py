@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -144,10 +144,16 @@ _WITH_CHARACTERS = {TYPE.STRING, TYPE.VARCHAR, TYPE.BLOB, TYPE.ENUM, TYPE.SET}
 _LONG_TEXT = (4, 0)
 
 
-def selected_table(table: TableId, schema: TableSchema, *, has_metadata: bool) -> SelectedTable:
+def selected_table(
+    table: TableId,
+    schema: TableSchema,
+    *,
+    has_metadata: bool,
+    can_order: Callable[[str], bool] = lambda _index: True,
+) -> SelectedTable:
     """Makes the selection. `has_metadata`: the server sends full row metadata, which does not
-    distinguish BOOL from TINYINT. Raises UnreadableEvent for a type that this release cannot
-    read."""
+    distinguish BOOL from TINYINT. `can_order`: whether the server reads rows by an index. Raises
+    UnreadableEvent for a type that this release cannot read."""
     bare = tuple(_described(table, column) for column in schema.columns)
     known = completed(TableMap(table, bare), schema).columns
     # As the binlog has it: a snapshot must not show more of a type than the stream does.
@@ -156,7 +162,7 @@ def selected_table(table: TableId, schema: TableSchema, *, has_metadata: bool) -
     sent = tuple(map(_sent, known))
     columns = tuple(Column(column.name, *type_names(column)) for column in known)
     expressions = [_expression(column) for column in schema.columns]
-    key = _paging_key(schema)
+    key = _paging_key(schema, can_order)
     key_columns: tuple[int, ...] = ()
     if key is not None:
         key_columns = tuple(map(schema.names.index, key.names))
@@ -248,9 +254,9 @@ def _expression(column: TableColumn) -> str:
     return name
 
 
-def _paging_key(schema: TableSchema) -> Key | None:
-    """The first unique key, the primary key before others, that has no NULLs and whose columns can
-    all be compared with literals."""
+def _paging_key(schema: TableSchema, can_order: Callable[[str], bool]) -> Key | None:
+    """The first unique key, the primary key before others, that has no NULLs, whose columns can
+    all be compared with literals, and by which the server reads."""
     columns = schema.by_name
     nullable = schema.nullable
     for unique in schema.uniques:
@@ -258,7 +264,7 @@ def _paging_key(schema: TableSchema) -> Key | None:
         is_index = unique.is_whole and unique not in schema.hashed
         if is_index and nullable.isdisjoint(unique.columns):
             parts = list(filter(None, [_key_column(columns[name]) for name in unique.columns]))
-            if len(parts) == len(unique.columns):
+            if len(parts) == len(unique.columns) and can_order(unique.name):
                 return Key(unique.name, tuple(parts))
     return None
 

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import pymysql
@@ -25,7 +26,16 @@ from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
-from cdcbus.producer.snapshot.chunks import Bound, between, last_key, named, nth_key, page, whole
+from cdcbus.producer.snapshot.chunks import (
+    Bound,
+    between,
+    by_index,
+    last_key,
+    named,
+    nth_key,
+    page,
+    whole,
+)
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.rows import images
 
@@ -36,6 +46,7 @@ LOG = logging.getLogger(__name__)
 SETTLE_SECONDS, SAID_SECONDS = 0.005, 10.0
 LISTED_SECONDS = 0.11  # the server refreshes its list of transactions after 0.1 s
 _NO_PRIVILEGE = 1227
+_NO_INDEX = 1176
 MOST_BYTES = 32_000_000  # of a chunk; rows beyond are read again
 READ_SECONDS = 3600.0  # an operator's condition may select few rows of many
 _EOF, _ERROR, _EOF_BYTES = 0xFE, 0xFF, 9
@@ -116,9 +127,14 @@ class ChunkReader:
         # Its own connection: SchemaReader sets another isolation level, and ends transactions.
         with closing(servers.connect(self._config)) as connection:
             schema, _ = SchemaReader(connection).read(table)
-        if schema is None:
-            return None
-        return selected_table(table, schema, has_metadata=self._has_metadata)
+            if schema is None:
+                return None
+            return selected_table(
+                table,
+                schema,
+                has_metadata=self._has_metadata,
+                can_order=partial(_can_order, connection, table),
+            )
 
     def look(self, table: TableId) -> None:
         """Raises the server's error if the table does not exist, or may not be read."""
@@ -309,6 +325,18 @@ class ChunkReader:
             if end[0] == _ERROR:
                 pymysql.err.raise_mysql_exception(end)
             yield batch
+
+
+def _can_order(connection: Connection, table: TableId, index: str) -> bool:
+    """Whether the server reads rows by an index: not by one that is INVISIBLE (MySQL) or IGNORED
+    (MariaDB)."""
+    try:
+        servers.query(connection, f"SELECT 1 FROM {by_index(table, index)} LIMIT 0")
+    except pymysql.Error as error:
+        if error.args[0] != _NO_INDEX:
+            raise
+        return False
+    return True
 
 
 def _saying(begun: BinlogPosition, is_over: Callable[[], bool]) -> Callable[[], bool]:

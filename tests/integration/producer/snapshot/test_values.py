@@ -280,6 +280,11 @@ OF_MARIADB = {
         "v INT NOT NULL, UNIQUE KEY (w), UNIQUE KEY (u), UNIQUE KEY (v)) WITH SYSTEM VERSIONING",
         "INSERT INTO t VALUES ('a', 'b', 1, 1), ('b', 'c', NULL, 2)",
     ),
+    "ignored": (
+        "CREATE TABLE t (a VARCHAR(50), v INT NOT NULL, PRIMARY KEY (a(3)), UNIQUE KEY (v) /*M!100600 "
+        "IGNORED */)",
+        "INSERT INTO t VALUES ('abcd', 1), ('abde', 2)",
+    ),
     "hash alone": (
         "CREATE TABLE t (n INT, u VARCHAR(3000) CHARACTER SET utf8mb4 NOT NULL, UNIQUE KEY (u))",
         "INSERT INTO t VALUES (1, 'a'), (NULL, 'b')",
@@ -289,6 +294,11 @@ OF_MYSQL = {
     "invisible": (
         "CREATE TABLE t (id INT PRIMARY KEY, v INT INVISIBLE DEFAULT 3)",
         "INSERT INTO t VALUES (1), (2)",
+    ),
+    "invisible key": (
+        "CREATE TABLE t (a VARCHAR(50), v INT NOT NULL, PRIMARY KEY (a(3)), UNIQUE KEY (v) "
+        "INVISIBLE)",
+        "INSERT INTO t VALUES ('abcd', 1), ('abde', 2)",
     ),
     "hidden key": ("CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1), (1)"),
     "functional key": (
