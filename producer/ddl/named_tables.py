@@ -105,6 +105,8 @@ class _NameReader(StatementReader):
         self.skip("TABLE")
         table = self.table()
         self.skip_wait()
+        # of MariaDB's sql_mode ORACLE
+        self.skip_one_of("DROP STORAGE", "REUSE STORAGE")
         self.end()
         return Named("TRUNCATE", table)
 

@@ -25,6 +25,8 @@ ORIGIN = Origin("bin.1", 4)
         ("TRUNCATE a", [Named("TRUNCATE", A)]),
         ("/* a */ truncate table `s` . `a` WAIT 3;", [Named("TRUNCATE", A)]),
         ("SET STATEMENT max_statement_time=1 FOR TRUNCATE TABLE a", [Named("TRUNCATE", A)]),
+        ("TRUNCATE TABLE a DROP STORAGE", [Named("TRUNCATE", A)]),
+        ("truncate a nowait reuse storage", [Named("TRUNCATE", A)]),
         ("TRUNCATE TABLE a, b", None),
         ("ALTER TABLE a ADD c INT, ADD INDEX (c)", [Named("ALTER", A)]),
         ("ALTER ONLINE TABLE IF EXISTS a ENGINE=InnoDB", [Named("ALTER", A)]),
