@@ -50,15 +50,27 @@ XA_PREPARE = 0x26
 # blank or a line break. It is atomic (?>), as the number of attempts to extend it over those after
 # it would double with each.
 COMMENT = rb"(?>/\*(?!M?!).*?\*/|(?:#|--(?=[\0- \x7f]))[^\n]*\n)"
-# What may stand between words: also the marks of version-specific code.
-_GAP = rb"(?:\s|/\*M?!\d*|\*/|" + COMMENT + rb")"
-# What may precede a statement: also MariaDB's prefix `SET STATEMENT ... FOR`.
-_FRONT = rb"(?:" + _GAP + rb"|SET\s+STATEMENT\s.*?\sFOR\s)*"
+# What may stand between words: also the marks of version-specific code. MariaDB's code is a comment
+# to MySQL.
+_GAP = rb"(?:\s|/\*M?!\d*|\*/|(?>/\*M!.*?\*/)|" + COMMENT + rb")"
+# MariaDB's prefix, up to its FOR outside of quotes.
+_SETTING = rb"(?>SET" + _GAP + rb"+STATEMENT\b(?:'[^']*'|\"[^\"]*\"|[^'\"])*?\bFOR\b)"
+_ANALYZE = (
+    rb"ANALYZE"
+    + _GAP
+    + rb"+(?:FORMAT"
+    + _GAP
+    + rb"*="
+    + _GAP
+    + rb"*['\"]?\w+['\"]?"
+    + _GAP
+    + rb"+)?"
+)
+# What may precede a statement.
+_FRONT = rb"(?:" + _GAP + rb"|" + _SETTING + rb")*"
 # Statements that change rows when logged as text; SELECT and DO through the functions they call.
 ROW_STATEMENT = re.compile(
-    _FRONT
-    + rb"(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?"
-    + rb"(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b",
+    _FRONT + rb"(?:" + _ANALYZE + rb")?(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b",
     re.IGNORECASE | re.DOTALL,
 )
 CREATE_TABLE = re.compile(

@@ -117,19 +117,25 @@ def test_rows_changed_in_statement_format_behind_comments(stops: Stops, statemen
     assert "logged as text" in stops("SET SESSION binlog_format = STATEMENT", statement)
 
 
-def test_rows_changed_for_one_statement_in_statement_format(stops: Stops, is_mariadb: bool) -> None:
+@pytest.mark.parametrize(("blank", "end"), [(" ", " FOR "), ("/* a */", "\nFOR/* b */")])
+def test_rows_changed_for_one_statement_in_statement_format(
+    stops: Stops, is_mariadb: bool, blank: str, end: str
+) -> None:
     if not is_mariadb:
         pytest.skip("MariaDB's syntax")
     assert "logged as text" in stops(
-        "SET STATEMENT binlog_format = STATEMENT FOR INSERT INTO t VALUES (2, '{}')"
+        f"SET{blank}STATEMENT binlog_format = STATEMENT{end}INSERT INTO t VALUES (2, '{{}}')"
     )
 
 
-def test_rows_changed_by_analyze_in_statement_format(stops: Stops, is_mariadb: bool) -> None:
+@pytest.mark.parametrize("analyze", ["ANALYZE FORMAT=JSON ", "ANALYZE/**/format = 'json'/**/"])
+def test_rows_changed_by_analyze_in_statement_format(
+    stops: Stops, is_mariadb: bool, analyze: str
+) -> None:
     if not is_mariadb:
         pytest.skip("MariaDB's syntax")
     assert "logged as text" in stops(
-        "SET SESSION binlog_format = STATEMENT", "ANALYZE FORMAT=JSON UPDATE t SET v = '[]'"
+        "SET SESSION binlog_format = STATEMENT", f"{analyze}UPDATE t SET v = '[]'"
     )
 
 

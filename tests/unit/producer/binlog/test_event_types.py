@@ -21,12 +21,15 @@ def creates_rows(sql: bytes, session: Session = PLAIN) -> bool:
         "INSERT INTO t VALUES (1)",
         "/*!50000 INSERT INTO t VALUES (1) */",
         "/*M!100000 REPLACE INTO t VALUES (1) */",
+        "/*M!999999\\- a */ INSERT INTO t VALUES (1)",
         "/* a */ /*!50000 insert */ INTO t VALUES (1)",
         "# a\n-- b\nDELETE FROM t",
         "--\n-- a\n--\nDELETE FROM t",
         "--\t\n#\n/**/DELETE FROM t",
         "SET STATEMENT a = 1 FOR UPDATE t SET n = 1",
+        "SET/* a */STATEMENT a = 'x for y'\nFOR--\nUPDATE t SET n = 1",
         "ANALYZE UPDATE t SET n = 1",
+        "ANALYZE/* a */FORMAT = 'json'/* b */UPDATE t SET n = 1",
         "ANALYZE FORMAT = JSON DELETE FROM t",
         "WITH x AS (SELECT 1) DELETE FROM t",
         "DO f(1)",
@@ -65,6 +68,7 @@ def test_a_table_that_is_made_with_rows(sql: str) -> None:
         "CREATE TABLE x (n INT) PARTITION BY RANGE (n) (PARTITION a VALUES LESS THAN (1), "
         "PARTITION b VALUES IN (1))",
         "CREATE TABLE x LIKE t",
+        "SET STATEMENT a = 'for INSERT' FOR ALTER TABLE t ADD n INT",
         "CREATE /* TABLE */ VIEW x AS SELECT 1",
         "--\n-- INSERT INTO t VALUES (1)\nDROP TABLE t",
         "/* INSERT INTO t VALUES (1) */ DROP TABLE t",
@@ -81,7 +85,9 @@ def test_a_statement_that_changes_no_rows_of_a_table_that_stays(sql: str) -> Non
     assert not ROW_STATEMENT.match(sql.encode())
 
 
-@pytest.mark.parametrize("comment", ["/* a line of a head */\n", "/*\n*/", "-- a\n", "--\n"])
+@pytest.mark.parametrize(
+    "comment", ["/* a line of a head */\n", "/*\n*/", "-- a\n", "--\n", "/*M! a */"]
+)
 @pytest.mark.parametrize("statement", ["ALTER TABLE t ADD n INT", "CREATE VIEW x AS SELECT 1"])
 def test_many_comments_before_a_statement_take_no_time(comment: str, statement: str) -> None:
     sql = (2000 * comment + statement).encode()
