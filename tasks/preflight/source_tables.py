@@ -142,13 +142,18 @@ def describe_partition_key(
 
 def _keyed(connection: Connection, schemas: Iterable[str]) -> set[TableId]:
     """The tables with a primary key, or with a unique key of whole NOT NULL columns, which the
-    binlog treats as one."""
+    binlog treats as one unless MariaDB keeps it by a hash."""
     names = tuple(schemas)
     if not names:
         return set()
+    is_hash = (
+        "index_type = 'HASH' AND NOT EXISTS (SELECT 1 FROM information_schema.tables AS t WHERE "
+        "t.table_schema = s.table_schema AND t.table_name = s.table_name AND t.engine IN "
+        "('MEMORY', 'ndbcluster'))"
+    )
     query = (
         "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES' OR sub_part IS NOT "
-        "NULL) FROM information_schema.statistics"
+        f"NULL OR ({is_hash})) FROM information_schema.statistics AS s"
         " WHERE non_unique = 0 AND table_schema IN %s GROUP BY table_schema, table_name, index_name"
     )
     keyed = set()

@@ -169,10 +169,12 @@ def test_a_partition_key_column_that_the_table_lacks(shop: Shop) -> None:
 
 def test_a_table_without_key(shop: Shop) -> None:
     shop.cursor.execute("CREATE TABLE bare (n INT)")
+    shop.cursor.execute("CREATE TABLE by_hash (t TEXT NOT NULL, UNIQUE (t))")
+    shop.cursor.execute("CREATE TABLE in_memory (n INT NOT NULL UNIQUE) ENGINE=MEMORY")
     shop.cursor.execute("CREATE TABLE unique_only (n INT NOT NULL UNIQUE)")
     outcome, sentence = check(shop, fetch(shop))["source tables"]
     assert outcome == "warning"
-    assert f"without primary key: {shop.name}.bare;" in sentence
+    assert f"without primary key: {shop.name}.bare, {shop.name}.by_hash;" in sentence
 
 
 def test_rows_without_metadata(shop: Shop) -> None:
