@@ -136,7 +136,7 @@ def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> Tabl
 def _without_hashes(columns: tuple[BinlogColumn, ...]) -> tuple[BinlogColumn, ...]:
     """Hides the hashes, which have names of the server's own and are the last columns."""
     first = len(columns)
-    while first and is_hash(columns[first - 1]) and _HASH.fullmatch(columns[first - 1].name):
+    while first > 1 and is_hash(columns[first - 1]) and _HASH.fullmatch(columns[first - 1].name):
         first -= 1
     return columns[:first] + tuple(map(hidden, columns[first:]))
 

@@ -38,8 +38,8 @@ class EventTables:
         self._mark_definitions: set[bytes] = set()
         # Table maps come with each transaction, and mostly repeat earlier ones.
         self._by_definition: dict[bytes, DecodableTable | None] = {}
-        self._sequences: set[TableId] = set()  # those logged already
-        self._other_marks: set[str] = set()  # the same
+        self._logged: set[TableId] = set()  # of which something is left out
+        self._other_marks: set[str] = set()  # those logged already
 
     def take(self, body: bytes, place: Callable[[], BinlogCoordinates]) -> bool:
         """Takes a table map; `place` returns where it starts, and is rarely called. Returns whether
@@ -91,6 +91,12 @@ class EventTables:
         table_map = self._described(found, place)
         if self._is_sequence(table_map):
             return None
+        if table_map.columns[-1].is_hidden:
+            self._log_once(
+                table_map.table,
+                "%s has unique keys that MariaDB keeps by a hash: the columns of these, "
+                "DB_ROW_HASH_1 and so on, are left out",
+            )
         return decodable(table_map)
 
     def _described(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
@@ -109,10 +115,13 @@ class EventTables:
         if tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS:
             return False
         table = table_map.table
-        if table not in self._sequences:
-            self._sequences.add(table)
-            LOG.info("%s is a SEQUENCE, not a table: the rows of its state are left out", table)
+        self._log_once(table, "%s is a SEQUENCE, not a table: the rows of its state are left out")
         return True
+
+    def _log_once(self, table: TableId, sentence: str) -> None:
+        if table not in self._logged:
+            self._logged.add(table)
+            LOG.info(sentence, table)
 
 
 def is_own_table(name: TableId) -> bool:

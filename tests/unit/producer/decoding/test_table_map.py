@@ -76,6 +76,7 @@ def test_signedness_counts_only_numeric_columns() -> None:
         (("id", "a", "b", "DB_ROW_HASH_1"), 0b0000_0000, True, []),
         (("id", "a", "b", "db_row_hash_1"), 0b0001_0000, True, []),
         (("id", "a", "b", "DB_ROW_HASH_1"), 0b0001_0000, False, []),
+        (tuple(f"DB_ROW_HASH_{number}" for number in range(1, 5)), 0b1111_0000, True, [1, 2, 3]),
     ],
 )
 def test_the_hashes_of_long_unique_keys_are_hidden(
