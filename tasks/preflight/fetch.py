@@ -26,6 +26,7 @@ from cdcbus.tasks.preflight.result import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     CheckResult,
+    Outcome,
     counted,
     has_failed,
     ok,
@@ -70,20 +71,37 @@ def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
     if not usable:
         return seen
     task = usable[0]
-    seen += _look(
-        task,
-        "source settings",
-        lambda connection: describe_settings(
-            servers.global_variables(connection, SETTINGS), task.source
-        ),
-    )
-    seen += _look(task, "source grants", _grants)
+    seen += _settings_and_grants(task)
+    for other in usable[1:]:
+        seen += _of_other(other)
     seen += _look(task, "source server ids", lambda connection: describe_replicas(task, connection))
     seen += _look(task, "heartbeats", lambda connection: describe_heartbeats(task, connection))
     seen += _look(task, "source tables", lambda connection: check_tables(task, connection))
     seen += probe("mapper", lambda: check_rules(task))
     seen += _look(task, "snapshot", lambda connection: check_snapshot(task, connection))
     return seen + probe("start", lambda: _start(task, store))
+
+
+def _settings_and_grants(task: FetchTask) -> list[CheckResult]:
+    seen = _look(
+        task,
+        "source settings",
+        lambda connection: describe_settings(
+            servers.global_variables(connection, SETTINGS), task.source
+        ),
+    )
+    return seen + _look(task, "source grants", _grants)
+
+
+def _of_other(task: FetchTask) -> list[CheckResult]:
+    """What is wrong with the settings and grants of an address that is read after a failover."""
+    host, port = task.source.addresses[0]
+    place = f"at {host}:{port}"
+    wrong = []
+    for result in _settings_and_grants(task):
+        if result.outcome is not Outcome.OK:
+            wrong.append(replace(result, subject=f"{result.subject} {place}"))
+    return wrong or [ok(f"settings {place}", "as needed, and so are the grants")]
 
 
 def _look(task: FetchTask, subject: str, look: Look) -> list[CheckResult]:

@@ -182,6 +182,24 @@ def test_rows_without_metadata(shop: Shop) -> None:
         assert odd(check(shop, fetch(shop))) == {"binlog_row_metadata": "warning"}
 
 
+def test_settings_of_an_address_that_is_read_after_a_failover(shop: Shop) -> None:
+    """The target's server writes no binlog; the source by another name does."""
+    source, other = shop.addresses.source, shop.addresses.mariadb
+    both = f"{source.host}:{source.port},localhost:{source.port}"
+    seen = check(shop, fetch(shop, consumer__source__address=both))
+    assert odd(seen) == {}
+    assert f"settings at localhost:{source.port}" in seen
+
+    both = f"{source.host}:{source.port},{other.host}:{other.port}"
+    seen = check(shop, fetch(shop, consumer__source__address=both))
+    place = f"{other.host}:{other.port}"
+    assert odd(seen) == {
+        f"log_bin at {place}": "error",
+        f"binlog_format at {place}": "error",
+        f"binlog_row_metadata at {place}": "warning",
+    }
+
+
 @contextmanager
 def user(shop: Shop, *grants: str) -> Iterator[dict[str, str]]:
     """The keys of a user of the source with these grants."""
