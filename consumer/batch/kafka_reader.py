@@ -110,12 +110,12 @@ class KafkaReader:
         messages, self._again, self._last = self._again, [], []
         self._begun = dict(self._next)
         if not messages:
-            first = self._consumer.poll(wait_seconds)
-            if first is None:
+            # Not `poll`, which wakes five times a second while it waits, to look for signals.
+            messages = self._consumer.consume(1, wait_seconds)
+            if not messages:
                 self._check_connection()
                 return {}, {}
             self._troubles.is_cut_off = False
-            messages = [first]
         messages = self._with_more(messages)
         if from_all and len(self._next) > 1:
             messages += self._of_others(messages)
@@ -217,8 +217,8 @@ class KafkaReader:
         found: list[Any] = []
         deadline = monotonic() + OTHERS_SECONDS
         while lacking and (left := deadline - monotonic()) > 0:
-            if (message := self._consumer.poll(left)) is not None:
-                found += self._with_more([message])
+            if first := self._consumer.consume(1, left):
+                found += self._with_more(first)
                 lacking -= _partitions(found)
         return found
 
