@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from cdcbus.ops.alarms.state import Alarm, Kind, Notice
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import answer, drop_node, get_node, put_node, reported
 
 SENT_KEPT = 20

@@ -337,7 +337,8 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the stored position of each swimlane of task ID."""
     from cdcbus.ops.cli.offset.change import said_by_target
     from cdcbus.tasks.config.keys.types import PATH_NAME
-    from cdcbus.tasks.zookeeper.positions import connect, position_path, stored_positions
+    from cdcbus.tasks.zookeeper.connection import connect
+    from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions
 
     # The id becomes a part of a path in ZooKeeper.
     try:

@@ -32,7 +32,7 @@ def complete_task_id(
     import logging
 
     from cdcbus.tasks.control.bus_settings import read_bus_settings
-    from cdcbus.tasks.zookeeper.positions import connect
+    from cdcbus.tasks.zookeeper.connection import connect
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     # A log line would disturb the prompt that is being completed.

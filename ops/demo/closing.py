@@ -14,7 +14,7 @@ from cdcbus.ops.demo.shop.schema import SCHEMA
 from cdcbus.ops.demo.task_files import FETCH
 from cdcbus.ops.demo.verdict import Comparisons, verdict_sentences, verdict_table
 from cdcbus.ops.demo.words import command, shown
-from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 
 
 def verdict(comparisons: Comparisons | Verified) -> Sequence[RenderableType]:

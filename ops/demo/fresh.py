@@ -18,7 +18,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 
 TOPIC = "demo-shop"
 PARTITIONS = 3

@@ -23,7 +23,7 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 
 RATE_SECONDS = 3.0  # the time over which rates are averaged
 ANSWER_SECONDS = 10.0

@@ -35,7 +35,7 @@ from cdcbus.ops.stack import stack
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 
 
 @dataclass(frozen=True, slots=True)

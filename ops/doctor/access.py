@@ -13,7 +13,7 @@ from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.tasks.config.keys.allow_lists import FILES, MODULES
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.preflight.result import CheckResult, ok, warning
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import answer, get_children, reported
 
 SUBJECT = "ZooKeeper access"

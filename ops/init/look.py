@@ -38,7 +38,7 @@ from cdcbus.tasks.preflight.result import (
 from cdcbus.tasks.preflight.source_tables import FILTER
 from cdcbus.tasks.schema.compare import Difference
 from cdcbus.tasks.schema.plan import SchemaPlan, make_plan, refuse_impossible, target_database
-from cdcbus.tasks.zookeeper.positions import stored_positions
+from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 
 REPLICAS = 3
 CHECK = click.style("✓", "green")

@@ -29,7 +29,7 @@ from cdcbus.tasks.process_identity import PARENT_VARIABLE, is_gone
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.verify.run import Opened, opened, verify
-from cdcbus.tasks.zookeeper.positions import stored_positions
+from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOOK_SECONDS: Final = 0.3

@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from cdcbus.tasks.config.named_sources import IN_ZOOKEEPER
 from cdcbus.tasks.snapshots.store import snapshot_path
 from cdcbus.tasks.zookeeper.dist_nodes import dist_path
-from cdcbus.tasks.zookeeper.position_history import history_path
-from cdcbus.tasks.zookeeper.positions import position_path, written_path
+from cdcbus.tasks.zookeeper.position.history import history_path
+from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
 from cdcbus.tasks.zookeeper.znode import get_children, get_node
 
 # Instead of the change number of a znode that does not exist.

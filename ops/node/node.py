@@ -26,9 +26,9 @@ from cdcbus.ops.node.log_folder import why_unwritable
 from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.connection import session_seconds
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
-from cdcbus.tasks.zookeeper.positions import session_seconds
 from cdcbus.tasks.zookeeper.tasks import ENDED, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
 

@@ -19,7 +19,7 @@ from cdcbus.tasks.snapshots.direct import NAME, DirectLoad, direct_load, forget_
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of, wish, wishes_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.position_history import positions_of
+from cdcbus.tasks.zookeeper.position.history import positions_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 

@@ -12,7 +12,7 @@ from cdcbus.consumer.offsets.topic_logs import chosen_partitions
 from cdcbus.ops.services.topics import TopicLog, access_of, first_times
 from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import kafka_positions_from_json
-from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 
 
 def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, Any]]:

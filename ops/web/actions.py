@@ -34,7 +34,7 @@ from cdcbus.tasks.control.named_task import inspect_stored
 from cdcbus.tasks.control.reset import Target, find_targets
 from cdcbus.tasks.control.uses import Uses, kafka_of, lacking, source_of, target_of, task_of
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
-from cdcbus.tasks.zookeeper.position_history import histories, positions_of, set_positions, undone
+from cdcbus.tasks.zookeeper.position.history import histories, positions_of, set_positions, undone
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 

@@ -58,7 +58,7 @@ from cdcbus.tasks.control.uses import nothing_of
 from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper import audit
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
-from cdcbus.tasks.zookeeper.position_history import histories, positions_of
+from cdcbus.tasks.zookeeper.position.history import histories, positions_of
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 

@@ -16,7 +16,7 @@ from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.oidc.provider import Provider
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.bus_settings import BusSettings
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 
 LOG = logging.getLogger(__name__)
 END_SECONDS = 3

@@ -1,5 +1,5 @@
 """The contracts of the exchangeable parts. Implementations: `converters/`, `loaders/`,
-`cdcbus.tasks.zookeeper.positions`."""
+`cdcbus.tasks.zookeeper.position.store`."""
 
 from cdcbus.plugins.contracts.applied_offset import AppliedOffset, Details, OffsetTable
 from cdcbus.plugins.contracts.converters import (

@@ -9,7 +9,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import CREATOR_ALL_ACL
 
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import answer, get_children, reported
 
 

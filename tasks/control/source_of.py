@@ -148,7 +148,7 @@ def tasks_beside(word: str, bus: BusSettings) -> dict[str, FetchTask | LoadTask]
 
 
 def _stored_ids(bus: BusSettings) -> list[str]:
-    from cdcbus.tasks.zookeeper.positions import connect
+    from cdcbus.tasks.zookeeper.connection import connect
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)

@@ -22,7 +22,7 @@ from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.direct.course import now_ms
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted
 from cdcbus.tasks.snapshots.direct import DirectLoad
-from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
 

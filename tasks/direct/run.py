@@ -68,8 +68,9 @@ from cdcbus.tasks.snapshots.direct import (
     direct_load,
     put_direct_load,
 )
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.lock import guarded
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)

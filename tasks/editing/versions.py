@@ -19,8 +19,8 @@ from kazoo.client import KazooClient
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.editing.masked import masked_text
 from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import get_node, now
 

@@ -14,8 +14,9 @@ from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.tasks.config.diagnostics import Diagnostics
 from cdcbus.tasks.config.named_sources import NamedSource
+from cdcbus.tasks.zookeeper.connection import ROOT, connect
 from cdcbus.tasks.zookeeper.dist_nodes import TASKS, DistNodes, dist_path
-from cdcbus.tasks.zookeeper.positions import ROOT, connect, position_path, stored_positions
+from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions
 from cdcbus.tasks.zookeeper.source_registry import SourceNodes, source_path
 from cdcbus.tasks.zookeeper.znode import answer, get_children
 

@@ -1,4 +1,4 @@
-"""The position of a task in memory: the twin of `tasks/zookeeper/positions.py`."""
+"""The position of a task in memory: the twin of `tasks/zookeeper/position/store.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.errors import PositionConflict
-from cdcbus.tasks.zookeeper.positions import ABSENT, Node, is_own
+from cdcbus.tasks.zookeeper.position.store import ABSENT, Node, is_own
 
 
 class MemoryNode:

@@ -16,7 +16,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
 from cdcbus.producer.snapshot.progress import TableProgress, Wish
 from cdcbus.tasks.local.state_file import Fields, StateFile
-from cdcbus.tasks.zookeeper.positions import written_from_json, written_to_json
+from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 
 
 def next_epoch(state: StateFile, swimlane: str) -> int:

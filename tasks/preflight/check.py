@@ -18,7 +18,9 @@ from cdcbus.tasks.preflight.added import check_added
 from cdcbus.tasks.preflight.fetch import check_fetch
 from cdcbus.tasks.preflight.load import check_load
 from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, Outcome, failure, ok
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect, position_path
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 
 
 def check_task(

@@ -20,7 +20,7 @@ from cdcbus.tasks.runtime.throughput_history import (
     KEPT_SECONDS,
     hour_of,
 )
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.stat import Percentiles
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 

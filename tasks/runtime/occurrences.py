@@ -18,7 +18,7 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
 # Per kind, so that failures never push out DDL.

@@ -33,9 +33,10 @@ from cdcbus.tasks.runtime.loops import fetch_loop
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.snapshots.direct import refuse_unfinished
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.epochs import bus_identity, next_epoch
 from cdcbus.tasks.zookeeper.lock import DEFAULT_TIMES, Guard, LockTimes, Stop, guarded
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 

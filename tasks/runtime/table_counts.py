@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.rowchange import Op
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.stat import TableCounts
 from cdcbus.tasks.zookeeper.znode import get_nodes, now, put_nodes
 

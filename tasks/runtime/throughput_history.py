@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
 
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
 _Number = TypeVar("_Number", int, float)

@@ -19,7 +19,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
 from cdcbus.producer.snapshot.progress import TableProgress, Wish
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.positions import LOST, ROOT
+from cdcbus.tasks.zookeeper.connection import LOST, ROOT
 from cdcbus.tasks.zookeeper.znode import (
     answer,
     drop_node,

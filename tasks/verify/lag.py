@@ -20,7 +20,7 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.control.source_of import Feed
-from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 from cdcbus.tasks.zookeeper.znode import answer, reported
 
 if TYPE_CHECKING:

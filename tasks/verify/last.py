@@ -16,7 +16,7 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from cdcbus.tasks.verify.report import TableReport
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import JsonNode, camel_case_fields, get_node, put_node
 
 # With the errors cut, the znode stays far below ZooKeeper's limit of 1 MB.

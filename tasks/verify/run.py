@@ -48,7 +48,7 @@ from cdcbus.tasks.verify.sides import (
 )
 from cdcbus.tasks.verify.subject import SourceTable, Subject, subject_of
 from cdcbus.tasks.verify.where import condition
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection

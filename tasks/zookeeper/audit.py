@@ -15,7 +15,7 @@ import orjson
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import CdcError
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import (
     answer,
     drop_node,

@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.porter.dist_json import parse_dist
-from cdcbus.tasks.zookeeper.positions import ROOT, connect
+from cdcbus.tasks.zookeeper.connection import ROOT, connect
 from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import answer, reported
 

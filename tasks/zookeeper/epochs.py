@@ -20,8 +20,8 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import ZnodeStat
 
 from cdcbus.plugins.errors import PositionConflict
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.lock import lock_path
-from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.znode import answer, get_node, is_own, reported
 
 OF_OTHERS = (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)

@@ -27,7 +27,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.tasks.process_identity import identity, is_gone
-from cdcbus.tasks.zookeeper.positions import LOST, ROOT, session_seconds
+from cdcbus.tasks.zookeeper.connection import LOST, ROOT, session_seconds
 from cdcbus.tasks.zookeeper.znode import JsonNode, answer, drop_node, get_node, is_own, take_node
 
 LOG = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import identity, is_gone
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
     Watch,

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.positions import LOST, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.connection import LOST, RETRY_SECONDS, ROOT
 from cdcbus.tasks.zookeeper.znode import groups
 
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from cdcbus.tasks.config.named_sources import (
 )
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.znode import reported
 
 

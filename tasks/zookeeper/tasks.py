@@ -29,8 +29,8 @@ from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.lock import lock_path
-from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.stat import Stat, stat_from_json, stat_to_json
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,

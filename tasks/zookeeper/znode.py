@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.positions import LOST
+from cdcbus.tasks.zookeeper.connection import LOST
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

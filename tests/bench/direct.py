@@ -30,7 +30,8 @@ from rich.console import Console
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
-from cdcbus.tasks.zookeeper.positions import connect, position_path
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 from tests.bench import backlog as backlogs
 from tests.bench.consumer import POSTGRESQL_COLUMNS
 from tests.bench.figures import tell

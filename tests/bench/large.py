@@ -40,7 +40,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.zookeeper.positions import connect as zookeeper
+from cdcbus.tasks.zookeeper.connection import connect as zookeeper
 from tests.bench.figures import tell
 
 if TYPE_CHECKING:

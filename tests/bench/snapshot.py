@@ -39,8 +39,8 @@ from cdcbus.producer.progress import Progress
 from cdcbus.producer.run import run
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
-from cdcbus.tasks.zookeeper.positions import connect as connect_zookeeper
+from cdcbus.tasks.zookeeper.connection import connect as connect_zookeeper
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.bench.figures import tell
 from tests.integration.producer.reading import connect, fetch_task
 

@@ -21,7 +21,7 @@ from cdcbus.ops.demo.shop.load import Load
 from cdcbus.ops.demo.task_files import TARGETS
 from cdcbus.ops.demo.tasks import TaskProcess, stop_tasks
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

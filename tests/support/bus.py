@@ -21,7 +21,7 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses, Database
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from tests.support.properties import properties

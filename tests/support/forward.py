@@ -16,7 +16,8 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
-from cdcbus.tasks.zookeeper.positions import connect, position_path
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 from tests.support.committed import committed
 from tests.support.kafka_producer import kafka_producer
 from tests.support.properties import dotted, properties

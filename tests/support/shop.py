@@ -18,7 +18,8 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import kafka_positions_from_json
-from cdcbus.tasks.zookeeper.positions import connect, position_path
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 from tests.support.properties import dotted, properties
 
 Query = Any  # runs a statement, returns its rows

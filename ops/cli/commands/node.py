@@ -56,7 +56,7 @@ def run(bus: BusSettings) -> None:
     from cdcbus.ops.services.dead_letter_counts import counting_letters
     from cdcbus.ops.web.serve import serving
     from cdcbus.tasks.runtime.runner import stop_signals
-    from cdcbus.tasks.zookeeper.positions import connect
+    from cdcbus.tasks.zookeeper.connection import connect
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)

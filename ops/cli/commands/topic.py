@@ -390,7 +390,7 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
 def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
     from cdcbus.consumer.config import LoadTask
     from cdcbus.ops.services.topic_lag import lag_rows
-    from cdcbus.tasks.zookeeper.positions import stored_positions
+    from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 
     task = _task(word, bus)
     if not isinstance(task, LoadTask):

@@ -22,7 +22,7 @@ from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.position_history import (
+from cdcbus.tasks.zookeeper.position.history import (
     histories,
     positions_of,
     set_positions,

@@ -20,7 +20,7 @@ from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.task_argument import complete_task_id
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.position_history import (
+from cdcbus.tasks.zookeeper.position.history import (
     positions_of,
     set_positions,
 )

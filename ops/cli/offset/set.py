@@ -29,7 +29,7 @@ from cdcbus.plugins.positions import (
 )
 from cdcbus.tasks.control.commands import check_position
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.position_history import (
+from cdcbus.tasks.zookeeper.position.history import (
     merged,
     positions_of,
     set_positions,

@@ -14,7 +14,8 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, stored_positions
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node

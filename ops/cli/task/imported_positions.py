@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from cdcbus.tasks.local.state_file import StateFile
 from cdcbus.tasks.local.stores import FilePositions, set_position
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.position_history import (
+from cdcbus.tasks.zookeeper.position.history import (
     Change,
     histories,
     positions_of,

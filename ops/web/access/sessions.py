@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import answer, drop_node, get_children, reported
 
 SESSIONS = f"{ROOT}/session"

@@ -24,8 +24,8 @@ from cdcbus.ops.web.records.search import Sought, look, moment, places_of, place
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.rowchange import Op
 from cdcbus.tasks.control.uses import kafka_of
-from cdcbus.tasks.zookeeper.position_history import positions_of
-from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.position.history import positions_of
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 
 router = APIRouter()
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from cdcbus.ops.web.series.series import Mark
 from cdcbus.tasks.runtime.occurrences import SENTENCE_CHARACTERS, Occurrence
-from cdcbus.tasks.zookeeper.position_history import Change
+from cdcbus.tasks.zookeeper.position.history import Change
 from cdcbus.tasks.zookeeper.tasks import Failure
 from cdcbus.tasks.zookeeper.znode import STAMP
 

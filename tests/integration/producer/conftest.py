@@ -12,8 +12,8 @@ from cdcbus.plugins.contracts import PositionStore
 from cdcbus.producer.binlog import dump_stream
 from cdcbus.producer.schema.ddl_scanner import version_number
 from cdcbus.producer.server import failover
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
-from cdcbus.tasks.zookeeper.positions import connect as connect_zookeeper
+from cdcbus.tasks.zookeeper.connection import connect as connect_zookeeper
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.integration.producer.reading import connect, global_variable
 
 

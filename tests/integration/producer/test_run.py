@@ -23,7 +23,8 @@ from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.stages import Stages
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, written_path
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.znodes import written_path
 from tests.integration.producer.reading import fetch_task, position, read_batches
 from tests.integration.producer.running import (
     SECONDS,

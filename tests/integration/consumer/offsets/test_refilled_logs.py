@@ -33,8 +33,8 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.plugins.transform.rules import MapperRule
-from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.history import positions_of, set_positions
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.offsets.test_truth import Process, World, server
 from tests.support.forward import Forward, open_forward

@@ -48,13 +48,10 @@ from cdcbus.plugins.positions import (
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.plugins.transform.rules import MapperRule
-from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
-from cdcbus.tasks.zookeeper.positions import (
-    ZooKeeperPositions,
-    connect,
-    position_path,
-    written_path,
-)
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.history import positions_of, set_positions
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.kafka_producer import kafka_producer

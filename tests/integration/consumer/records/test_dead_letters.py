@@ -24,7 +24,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
 from cdcbus.tasks.control.dead_letters import replay_letters
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 

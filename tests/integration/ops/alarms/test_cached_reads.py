@@ -9,7 +9,7 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.znode import get_children, get_node
 from tests.support.line import Line
 from tests.support.private_zookeeper import PrivateZooKeeper, private_zookeeper

@@ -14,7 +14,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.doctor.access import SUBJECT
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from tests.support.bus import Bus, open_bus, resting_text
 
 pytestmark = pytest.mark.integration

@@ -18,7 +18,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.added.run import run
 from cdcbus.producer.config import AddedSource, FetchTask, FilterConfig, SourceConfig
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.integration.producer.running import Running
 from tests.support.committed import committed, committed_canal
 from tests.support.plugins import add_example

@@ -23,7 +23,7 @@ from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish import delivery
 from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import SECONDS, Running

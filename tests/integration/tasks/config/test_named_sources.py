@@ -16,7 +16,8 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 
 pytestmark = pytest.mark.integration
 

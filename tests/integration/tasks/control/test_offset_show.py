@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cdcbus.ops.cli.main import main
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 
 pytestmark = pytest.mark.integration
 

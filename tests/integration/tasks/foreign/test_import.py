@@ -17,7 +17,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.tasks.foreign.offsets import cursor_path
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from tests.integration.producer.reading import position
 from tests.support.bus import published
 from tests.support.kafka_producer import kafka_producer

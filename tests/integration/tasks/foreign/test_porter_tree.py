@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from cdcbus.ops.cli.main import main
 from cdcbus.tasks.local.state_file import StateFile
 from cdcbus.tasks.local.stores import FilePositions
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 
 pytestmark = pytest.mark.integration
 LOAD = {

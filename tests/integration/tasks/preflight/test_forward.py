@@ -20,7 +20,8 @@ from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.preflight.check import check_task
 from cdcbus.tasks.preflight.result import CheckResult, Outcome
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.support.records import records_of
 
 pytestmark = pytest.mark.integration

@@ -23,7 +23,7 @@ from cdcbus.tasks.runtime.lag import Lag
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory
 from cdcbus.tasks.zookeeper import znode
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.stat import Percentiles, Stat, TableCounts
 from cdcbus.tasks.zookeeper.tasks import Failure, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node

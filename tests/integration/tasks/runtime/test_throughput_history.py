@@ -10,7 +10,7 @@ from cdcbus.tasks.runtime.throughput_history import (
     ThroughputHistory,
     ThroughputWriter,
 )
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 
 pytestmark = pytest.mark.integration
 BEGIN = 1_795_280_400  # a whole hour

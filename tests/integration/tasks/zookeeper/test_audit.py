@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.zookeeper import audit
 from cdcbus.tasks.zookeeper.audit import actions, audited
-from cdcbus.tasks.zookeeper.position_history import set_positions
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.history import set_positions
 
 pytestmark = pytest.mark.integration
 

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.dist_nodes import stored_dists
-from cdcbus.tasks.zookeeper.positions import connect
 
 pytestmark = pytest.mark.integration
 

@@ -13,9 +13,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import PositionConflict
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.epochs import bus_identity, epoch_path, next_epoch
 from cdcbus.tasks.zookeeper.lock import LockTimes, held, lock_path
-from cdcbus.tasks.zookeeper.positions import connect
 from tests.support.line import Line
 from tests.support.waiting import wait_until
 

@@ -15,7 +15,7 @@ import pytest
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
-from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 from tests.integration.producer.reading import position
 from tests.support.bus import (
     Bus,

@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from tests.contract.schema_store import MakeStore, SchemaStoreContract
 

@@ -15,8 +15,8 @@ from kazoo.client import KazooClient
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE
+from cdcbus.tasks.zookeeper.connection import connect, session_seconds
 from cdcbus.tasks.zookeeper.lock import Guard, LockTimes, Stop, guarded, lock_path
-from cdcbus.tasks.zookeeper.positions import connect, session_seconds
 from tests.support.bus import Bus, fetch_text, open_bus, published
 from tests.support.line import Line
 from tests.support.private_zookeeper import PrivateZooKeeper, private_zookeeper

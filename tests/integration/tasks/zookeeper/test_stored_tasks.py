@@ -18,8 +18,8 @@ from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Database, free_port
 from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.positions import connect
 
 pytestmark = pytest.mark.integration
 

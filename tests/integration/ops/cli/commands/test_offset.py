@@ -20,7 +20,7 @@ from cdcbus.plugins.positions import (
     kafka_positions_to_json,
 )
 from cdcbus.tasks.zookeeper.lock import lock_path
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, resting_text
 from tests.support.kafka_producer import kafka_producer
 

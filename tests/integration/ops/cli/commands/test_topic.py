@@ -13,7 +13,8 @@ from cdcbus.ops.services.topics import ANSWER_SECONDS
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration

@@ -28,7 +28,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.runtime.throughput_history import Minute
-from cdcbus.tasks.zookeeper.position_history import Change
+from cdcbus.tasks.zookeeper.position.history import Change
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.status import Status
 from cdcbus.tasks.zookeeper.tasks import Failure, Run

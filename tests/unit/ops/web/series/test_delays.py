@@ -8,7 +8,7 @@ from cdcbus.ops.web.series.marks import marks_of
 from cdcbus.ops.web.series.series import Mark, Series
 from cdcbus.tasks.runtime.delay_history import STEP_SECONDS, DelayStep
 from cdcbus.tasks.runtime.occurrences import DDL, RETRYING, Occurrence
-from cdcbus.tasks.zookeeper.position_history import Change
+from cdcbus.tasks.zookeeper.position.history import Change
 from cdcbus.tasks.zookeeper.stat import Percentiles
 from cdcbus.tasks.zookeeper.tasks import Failure
 

@@ -10,7 +10,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.contract.position_store import PositionStoreContract, eventually
 from tests.support.line import Line
 

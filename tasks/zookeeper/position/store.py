@@ -14,218 +14,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import orjson
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
-    AuthFailedError,
     BadVersionError,
-    ConnectionClosedError,
-    ConnectionLoss,
     NoAuthError,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
-    SessionExpiredError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.hosts import collect_hosts
-from kazoo.protocol.paths import normpath
 from kazoo.protocol.states import KazooState
-from kazoo.security import CREATOR_ALL_ACL
 
-from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, Written
-from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError, PositionUnavailable
+from cdcbus.plugins.contracts import NO_MARK, Mark, Written
+from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
+from cdcbus.tasks.zookeeper.connection import LOST, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.position.history import has_moved
+from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
+from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
 
 _Answer = TypeVar("_Answer")
-ROOT = "/datas"
-# Errors that say nothing about the request itself: it may or may not have reached the server.
-LOST = (
-    ConnectionLoss,
-    ConnectionClosedError,
-    SessionExpiredError,
-    OperationTimeoutError,
-    KazooTimeoutError,
-)
-# Between two attempts of a call that waits for the connection.
-RETRY_SECONDS = 0.1
 # How often a pending request checks whether its lock is lost meanwhile.
 LOOK_SECONDS = 0.2
-# kazoo's own pauses grow to more than a minute, and would miss a server that is back.
-COME_BACK = {"max_tries": -1, "max_delay": 2.0}
-# Without a limit, a request sent while disconnected would wait forever.
-ASK_SECONDS = 5.0
-
-
-def position_path(task_id: str, swimlane: str = "") -> str:
-    """The znode of a swimlane, or the parent of all positions of a task."""
-    directory = f"{ROOT}/task/{task_id}/position"
-    return f"{directory}/{swimlane}" if swimlane else directory
-
-
-def connect(
-    connection_string: str,
-    timeout_seconds: float = 4.0,
-    auth: str | None = None,
-    session_seconds: float = 10.0,
-) -> KazooClient:
-    """A started client; creates a missing chroot. `auth` is `user:password` (digest), the user who
-    then owns new znodes. `session_seconds`: how long ZooKeeper keeps the ephemeral znodes of a
-    silent client.
-
-    Raises ConfigError for a text that is not an address, PositionUnavailable when nothing answers
-    in time, PositionError when ZooKeeper refuses the user. End it with `stop` and `close`.
-    """
-    try:
-        _, chroot = collect_hosts(connection_string)
-        normpath(chroot or "/")
-    except ValueError as error:
-        raise ConfigError(
-            f"not a ZooKeeper address: {connection_string!r}; expected "
-            "host:port[,host:port][/chroot]"
-        ) from error
-    # With a user, new znodes belong to this user alone; without one, ZooKeeper's open ACL applies.
-    digest = {}
-    if auth:
-        digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL}
-    client = KazooClient(
-        # Without the chroot, which `_start` may have to create first.
-        connection_string.partition("/")[0],
-        timeout=session_seconds,
-        connection_retry=COME_BACK,
-        **digest,
-    )
-    # Before the start, as the first connection already negotiates the time.
-    _note_session_time(client, session_seconds)
-    try:
-        _start(client, chroot, timeout_seconds)
-    except LOST as error:
-        sentence = f"ZooKeeper at {connection_string} did not answer within {timeout_seconds:g} s"
-        raise PositionUnavailable(
-            f"{sentence}; check the address and that the server runs"
-        ) from error
-    except (AuthFailedError, NoAuthError) as error:
-        sentence = f"ZooKeeper at {connection_string} refuses this user"
-        raise PositionError(f"{sentence}; check user, password and the znodes' ACL") from error
-    return client
-
-
-def session_seconds(client: KazooClient) -> float:
-    """How long the server keeps this client's session while the client is silent; servers limit
-    what a client asks for."""
-    kept_seconds: float = client.cdcbus_kept_seconds
-    return kept_seconds
-
-
-def _note_session_time(client: KazooClient, asked_seconds: float) -> None:
-    """Notes at each connection how long the server keeps the session."""
-    # kazoo does not expose it; its read timeout is two thirds of it.
-    connect = client._connection._connect
-    client.cdcbus_kept_seconds = asked_seconds
-
-    def connect_and_note(*server: Any) -> Any:
-        read_ms, connect_ms = connect(*server)
-        client.cdcbus_kept_seconds = read_ms * 1.5 / 1000
-        return read_ms, connect_ms
-
-    client._connection._connect = connect_and_note
-
-
-def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> None:
-    try:
-        client.start(timeout_seconds)
-        if chroot:
-            client.ensure_path(chroot)
-            client.chroot = chroot
-    # Also after Ctrl-C, as kazoo's threads would keep the process alive.
-    except BaseException:
-        client.stop()
-        client.close()
-        raise
-
-
-def has_moved(history: bytes) -> bool:
-    """Whether a history of positions (see `position_history`) contains one that no command had set,
-    which the task itself must have reached."""
-    # A `before` that no earlier command had set shows that the task moved in between.
-    set_by_command = ["", None]
-    try:
-        for change in orjson.loads(history or b"{}").get("changes") or []:
-            if change["before"] not in set_by_command:
-                return True
-            set_by_command.append(change["after"])
-        return False
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
-        # Damaged, so there was a history.
-        return True
-
-
-def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
-    """The stored text of each swimlane of a task, by path; changes nothing. Raises PositionError
-    and PositionUnavailable."""
-    directory = position_path(task_id)
-    texts = {}
-    try:
-        for swimlane in sorted(client.get_children_async(directory).get(timeout=ASK_SECONDS)):
-            path = f"{directory}/{swimlane}"
-            data, _ = client.get_async(path).get(timeout=ASK_SECONDS)
-            texts[path] = data.decode("utf-8", "replace")
-        return texts
-    except NoNodeError:
-        return {}
-    except NoAuthError as error:
-        raise PositionError(
-            f"ZooKeeper does not let this user read {directory}; check its ACL"
-        ) from error
-    except LOST as error:
-        raise PositionUnavailable(
-            f"ZooKeeper does not answer for {directory}; check that the server runs"
-        ) from error
-
-
-def written_path(task_id: str, swimlane: str = "") -> str:
-    """The znode that records what the task itself last wrote to `position_path`."""
-    directory = f"{ROOT}/task/{task_id}/written"
-    return f"{directory}/{swimlane}" if swimlane else directory
-
-
-def written_to_json(written: Written) -> bytes:
-    mark = written.mark
-    fields: dict[str, Any] = {
-        "position": written.position,
-        "isKept": mark.is_kept,
-        "topicId": mark.topic_id,
-    }
-    # Left out where empty, as for targets that keep offsets themselves.
-    if mark.last:
-        fields["last"] = {str(number): landmark.kept for number, landmark in mark.last.items()}
-    if not mark.is_committed:
-        fields["isCommitted"] = False
-    if mark.target:
-        fields["target"] = mark.target
-    return orjson.dumps(fields)
-
-
-def written_from_json(data: bytes, path: str) -> Written:
-    """Reads the output of `written_to_json`. Raises PositionError."""
-    try:
-        fields = orjson.loads(data)
-        last = {}
-        for name, kept in fields.get("last", {}).items():
-            landmark = Landmark.of(kept)
-            if landmark:
-                last[int(name)] = landmark
-        # Earlier versions do not say it.
-        is_committed = bool(fields.get("isCommitted", True))
-        target = str(fields.get("target", ""))
-        mark = Mark(bool(fields["isKept"]), str(fields["topicId"]), last, is_committed, target)
-        return Written(str(fields["position"]), mark)
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise PositionError(
-            f"{path} does not say what was written; delete it with zkCli: the position then "
-            "counts as set by an operator"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.zookeeper import position_history
 from cdcbus.tasks.zookeeper.audit import actions
-from cdcbus.tasks.zookeeper.position_history import histories, positions_of, set_positions
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.position import history
+from cdcbus.tasks.zookeeper.position.history import histories, positions_of, set_positions
 from cdcbus.tasks.zookeeper.znode import answer
 
 pytestmark = pytest.mark.integration
@@ -41,7 +41,7 @@ def test_a_position_is_set_though_the_answer_is_lost(
             raise ConnectionLoss
         return found
 
-    monkeypatch.setattr(position_history, "answer", lose)
+    monkeypatch.setattr(history, "answer", lose)
     set_it(client)
     assert positions_of(client, "7") == {"shop": POSITION}
     [action] = actions(client)
@@ -68,7 +68,7 @@ def test_a_position_that_is_not_set_or_may_be_is_told_apart(
         return made
 
     monkeypatch.setattr(client, "transaction", begin)
-    monkeypatch.setattr(position_history, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(history, "ANSWER_SECONDS", 0.2)
     words = "not known whether the position of task 7 was set: cdcbus offset show 7"
     with pytest.raises(PositionUnavailable) as raised:
         set_it(client)

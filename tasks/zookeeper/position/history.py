@@ -25,16 +25,9 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.positions import (
-    LOST,
-    RETRY_SECONDS,
-    ROOT,
-    position_path,
-    stored_positions,
-    written_from_json,
-    written_path,
-    written_to_json,
-)
+from cdcbus.tasks.zookeeper.connection import LOST, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
+from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions, written_path
 from cdcbus.tasks.zookeeper.znode import (
     ANSWER_SECONDS,
     answer,
@@ -291,3 +284,19 @@ def positions_of(client: KazooClient, task_id: str) -> dict[str, str | None]:
     """The stored positions' texts by swimlane."""
     stored = stored_positions(client, task_id)
     return {path.rpartition("/")[2]: text for path, text in stored.items()}
+
+
+def has_moved(history: bytes) -> bool:
+    """Whether a history of positions contains one that no command had set,
+    which the task itself must have reached."""
+    # A `before` that no earlier command had set shows that the task moved in between.
+    set_by_command = ["", None]
+    try:
+        for change in orjson.loads(history or b"{}").get("changes") or []:
+            if change["before"] not in set_by_command:
+                return True
+            set_by_command.append(change["after"])
+        return False
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
+        # Damaged, so there was a history.
+        return True

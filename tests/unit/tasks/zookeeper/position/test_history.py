@@ -12,17 +12,17 @@ from cdcbus.plugins.positions import (
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
-from cdcbus.tasks.zookeeper.position_history import (
+from cdcbus.tasks.zookeeper.position.history import (
     HISTORY,
     HISTORY_BYTES,
     Change,
     changed,
+    has_moved,
     history_to_json,
     merged,
     undone,
     without,
 )
-from cdcbus.tasks.zookeeper.positions import has_moved
 
 OFFSETS = st.dictionaries(st.integers(0, 4), st.integers(-1, 9), min_size=1)
 BINLOG = '{"batchId":1,"logfileName":"mysql-bin.000501","offset":4}'

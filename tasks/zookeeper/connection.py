@@ -1,0 +1,118 @@
+"""Connections to ZooKeeper: addresses, the session's time, and the errors of a lost one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    NoAuthError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.hosts import collect_hosts
+from kazoo.protocol.paths import normpath
+from kazoo.security import CREATOR_ALL_ACL
+
+from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
+
+ROOT = "/datas"
+# Errors that say nothing about the request itself: it may or may not have reached the server.
+LOST = (
+    ConnectionLoss,
+    ConnectionClosedError,
+    SessionExpiredError,
+    OperationTimeoutError,
+    KazooTimeoutError,
+)
+# Between two attempts of a call that waits for the connection.
+RETRY_SECONDS = 0.1
+# kazoo's own pauses grow to more than a minute, and would miss a server that is back.
+COME_BACK = {"max_tries": -1, "max_delay": 2.0}
+# Without a limit, a request sent while disconnected would wait forever.
+ASK_SECONDS = 5.0
+
+
+def connect(
+    connection_string: str,
+    timeout_seconds: float = 4.0,
+    auth: str | None = None,
+    session_seconds: float = 10.0,
+) -> KazooClient:
+    """A started client; creates a missing chroot. `auth` is `user:password` (digest), the user who
+    then owns new znodes. `session_seconds`: how long ZooKeeper keeps the ephemeral znodes of a
+    silent client.
+
+    Raises ConfigError for a text that is not an address, PositionUnavailable when nothing answers
+    in time, PositionError when ZooKeeper refuses the user. End it with `stop` and `close`.
+    """
+    try:
+        _, chroot = collect_hosts(connection_string)
+        normpath(chroot or "/")
+    except ValueError as error:
+        raise ConfigError(
+            f"not a ZooKeeper address: {connection_string!r}; expected "
+            "host:port[,host:port][/chroot]"
+        ) from error
+    # With a user, new znodes belong to this user alone; without one, ZooKeeper's open ACL applies.
+    digest = {}
+    if auth:
+        digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL}
+    client = KazooClient(
+        # Without the chroot, which `_start` may have to create first.
+        connection_string.partition("/")[0],
+        timeout=session_seconds,
+        connection_retry=COME_BACK,
+        **digest,
+    )
+    # Before the start, as the first connection already negotiates the time.
+    _note_session_time(client, session_seconds)
+    try:
+        _start(client, chroot, timeout_seconds)
+    except LOST as error:
+        sentence = f"ZooKeeper at {connection_string} did not answer within {timeout_seconds:g} s"
+        raise PositionUnavailable(
+            f"{sentence}; check the address and that the server runs"
+        ) from error
+    except (AuthFailedError, NoAuthError) as error:
+        sentence = f"ZooKeeper at {connection_string} refuses this user"
+        raise PositionError(f"{sentence}; check user, password and the znodes' ACL") from error
+    return client
+
+
+def session_seconds(client: KazooClient) -> float:
+    """How long the server keeps this client's session while the client is silent; servers limit
+    what a client asks for."""
+    kept_seconds: float = client.cdcbus_kept_seconds
+    return kept_seconds
+
+
+def _note_session_time(client: KazooClient, asked_seconds: float) -> None:
+    """Notes at each connection how long the server keeps the session."""
+    # kazoo does not expose it; its read timeout is two thirds of it.
+    connect = client._connection._connect
+    client.cdcbus_kept_seconds = asked_seconds
+
+    def connect_and_note(*server: Any) -> Any:
+        read_ms, connect_ms = connect(*server)
+        client.cdcbus_kept_seconds = read_ms * 1.5 / 1000
+        return read_ms, connect_ms
+
+    client._connection._connect = connect_and_note
+
+
+def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> None:
+    try:
+        client.start(timeout_seconds)
+        if chroot:
+            client.ensure_path(chroot)
+            client.chroot = chroot
+    # Also after Ctrl-C, as kazoo's threads would keep the process alive.
+    except BaseException:
+        client.stop()
+        client.close()
+        raise

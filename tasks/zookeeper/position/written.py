@@ -1,0 +1,48 @@
+"""The record of what a task itself last wrote as its position, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from cdcbus.plugins.contracts import Landmark, Mark, Written
+from cdcbus.plugins.errors import PositionError
+
+
+def written_to_json(written: Written) -> bytes:
+    mark = written.mark
+    fields: dict[str, Any] = {
+        "position": written.position,
+        "isKept": mark.is_kept,
+        "topicId": mark.topic_id,
+    }
+    # Left out where empty, as for targets that keep offsets themselves.
+    if mark.last:
+        fields["last"] = {str(number): landmark.kept for number, landmark in mark.last.items()}
+    if not mark.is_committed:
+        fields["isCommitted"] = False
+    if mark.target:
+        fields["target"] = mark.target
+    return orjson.dumps(fields)
+
+
+def written_from_json(data: bytes, path: str) -> Written:
+    """Reads the output of `written_to_json`. Raises PositionError."""
+    try:
+        fields = orjson.loads(data)
+        last = {}
+        for name, kept in fields.get("last", {}).items():
+            landmark = Landmark.of(kept)
+            if landmark:
+                last[int(name)] = landmark
+        # Earlier versions do not say it.
+        is_committed = bool(fields.get("isCommitted", True))
+        target = str(fields.get("target", ""))
+        mark = Mark(bool(fields["isKept"]), str(fields["topicId"]), last, is_committed, target)
+        return Written(str(fields["position"]), mark)
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PositionError(
+            f"{path} does not say what was written; delete it with zkCli: the position then "
+            "counts as set by an operator"
+        ) from error

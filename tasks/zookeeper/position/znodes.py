@@ -1,0 +1,44 @@
+"""The znodes of a task's positions, and what they hold for those who only read."""
+
+from __future__ import annotations
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from cdcbus.plugins.errors import PositionError, PositionUnavailable
+from cdcbus.tasks.zookeeper.connection import ASK_SECONDS, LOST, ROOT
+
+
+def position_path(task_id: str, swimlane: str = "") -> str:
+    """The znode of a swimlane, or the parent of all positions of a task."""
+    directory = f"{ROOT}/task/{task_id}/position"
+    return f"{directory}/{swimlane}" if swimlane else directory
+
+
+def written_path(task_id: str, swimlane: str = "") -> str:
+    """The znode that records what the task itself last wrote to `position_path`."""
+    directory = f"{ROOT}/task/{task_id}/written"
+    return f"{directory}/{swimlane}" if swimlane else directory
+
+
+def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
+    """The stored text of each swimlane of a task, by path; changes nothing. Raises PositionError
+    and PositionUnavailable."""
+    directory = position_path(task_id)
+    texts = {}
+    try:
+        for swimlane in sorted(client.get_children_async(directory).get(timeout=ASK_SECONDS)):
+            path = f"{directory}/{swimlane}"
+            data, _ = client.get_async(path).get(timeout=ASK_SECONDS)
+            texts[path] = data.decode("utf-8", "replace")
+        return texts
+    except NoNodeError:
+        return {}
+    except NoAuthError as error:
+        raise PositionError(
+            f"ZooKeeper does not let this user read {directory}; check its ACL"
+        ) from error
+    except LOST as error:
+        raise PositionUnavailable(
+            f"ZooKeeper does not answer for {directory}; check that the server runs"
+        ) from error
