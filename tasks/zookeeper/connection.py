@@ -11,7 +11,11 @@ from kazoo.exceptions import (
     ConnectionLoss,
     NoAuthError,
     OperationTimeoutError,
+    RequestTimeoutError,
     SessionExpiredError,
+    SessionMovedError,
+    ThrottledOpError,
+    UnknownSessionError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.hosts import collect_hosts
@@ -26,7 +30,11 @@ LOST = (
     ConnectionLoss,
     ConnectionClosedError,
     SessionExpiredError,
+    SessionMovedError,
+    UnknownSessionError,
     OperationTimeoutError,
+    RequestTimeoutError,
+    ThrottledOpError,
     KazooTimeoutError,
 )
 # Between two attempts of a call that waits for the connection.

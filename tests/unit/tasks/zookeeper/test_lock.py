@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
-from cdcbus.tasks.zookeeper.lock import Guard, lock_path
+import pytest
+from kazoo.exceptions import SessionMovedError, SystemZookeeperError
+
+from cdcbus.tasks.zookeeper.lock import Guard, LockTimes, lock_path
 from tests.support.memory_zookeeper import MemoryZooKeeper
 from tests.support.waiting import wait_until
 
@@ -34,3 +37,32 @@ def test_a_silent_zookeeper_is_waited_for_once_and_each_lock_released_when_it_sp
         Guard._start_letting_go(guard, path)
     wait_until(lambda: not zookeeper.names(lock_path("7")), "the locks to be released", 10)
     over.set()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "is_logged"),
+    [
+        (SessionMovedError(), False),
+        (SystemZookeeperError(), True),
+        (RuntimeError("no more threads"), True),
+    ],
+)
+def test_answers_that_prove_nothing_end_work_when_the_lease_is_over(
+    refusal: Exception, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    zookeeper = MemoryZooKeeper()
+    client: Any = zookeeper
+    client.cdcbus_kept_seconds = 2.0
+    over = Event()
+    lost = Event()
+    guard = Guard(client, lost.set, over, LockTimes(2.0, 0.6))
+    with guard.locks("7", SWIMLANES[:1], "n1") as locks:
+        assert locks.take(Event(), None)
+        zookeeper.refusal = refusal
+        watch = Thread(target=guard.watch)
+        watch.start()
+        assert lost.wait(30), "the watch has ended, and nobody ends the work"
+        watch.join()
+        zookeeper.refusal = None
+    over.set()
+    assert (type(refusal).__name__ in caplog.text) == is_logged
