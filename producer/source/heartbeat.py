@@ -100,6 +100,12 @@ def beat(task: FetchTask, config: HeartbeatConfig) -> str:
             f"({' '.join(map(str, error.args))}). "
             f"{needed(config.table)}"
         )
+    # As of a damaged packet: the heartbeats would end, and with them what tells the delay.
+    except Exception as error:
+        return (
+            f"no heartbeat of task {task.task_id}: unexpected {type(error).__name__}, please "
+            "report it"
+        )
     return ""
 
 
