@@ -10,6 +10,8 @@ IN_FLIGHT_SECONDS: Final = 120.0
 partition's broker, or the fetch task, was unavailable."""
 AHEAD_MS: Final = 86_400_000
 """How far the clock that stamps can be ahead of this machine's."""
+AHEAD_KEPT: Final = 1000
+"""The number of stamps ahead of this machine's clock that are remembered."""
 
 
 class ArrivalClock:
@@ -21,6 +23,8 @@ class ArrivalClock:
     def __init__(self) -> None:
         # The newest stamp, and when it was seen.
         self._newest = 0, time.monotonic()
+        # Stamps ahead of this machine's clock, and when each was first asked for.
+        self._ahead: dict[int, float] = {}
 
     def saw(self, came_ms: int) -> None:
         """Takes note of a record's stamp, in epoch milliseconds."""
@@ -40,10 +44,22 @@ class ArrivalClock:
         """Whether all changes made before a record that arrived at this time have arrived as
         well."""
         now_ms = self.now_ms()
-        # Of a clock that is ahead of this machine's, which would be waited for.
+        if came_ms < now_ms - IN_FLIGHT_SECONDS * 1000:
+            return True
         if came_ms > now_ms:
-            now_ms = self._stamped_ms()
-        return came_ms < now_ms - IN_FLIGHT_SECONDS * 1000
+            self._note_ahead(came_ms)
+        asked = self._ahead.get(came_ms)
+        return asked is not None and time.monotonic() - asked > IN_FLIGHT_SECONDS
+
+    def _note_ahead(self, came_ms: int) -> None:
+        """Notes when a stamp was first asked for that is ahead of this machine's clock. Waiting for
+        that clock could take hours."""
+        if came_ms in self._ahead:
+            return
+        # Without its note, a stamp is waited for longer.
+        if len(self._ahead) >= AHEAD_KEPT:
+            self._ahead.pop(next(iter(self._ahead)), None)
+        self._ahead[came_ms] = time.monotonic()
 
     def _stamped_ms(self) -> int:
         came_ms, seen = self._newest

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cdcbus.consumer.records import arrival_clock
-from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
+from cdcbus.consumer.records.arrival_clock import AHEAD_KEPT, IN_FLIGHT_SECONDS, ArrivalClock
 
 HOUR_MS = 3_600_000
 
@@ -30,17 +30,35 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(monkeypatch)
 
 
-@pytest.mark.parametrize("behind_ms", [0, HOUR_MS, -HOUR_MS])
+@pytest.mark.parametrize("behind_ms", [0, HOUR_MS, -60_000, -600_000, -HOUR_MS, -48 * HOUR_MS])
 def test_what_came_before_a_stamp_is_there_two_minutes_after_it_was_seen(
     watch: Watch, behind_ms: int
 ) -> None:
     stamp = watch.epoch_ms - behind_ms
     arrivals = ArrivalClock()
     arrivals.saw(stamp)
-    watch.seconds = IN_FLIGHT_SECONDS
-    assert not arrivals.has_all_before(stamp)
-    watch.seconds += 1
-    assert arrivals.has_all_before(stamp)
+    for seconds in (0, IN_FLIGHT_SECONDS):
+        watch.seconds = seconds
+        assert not arrivals.has_all_before(stamp)
+    for _ in range(3600):
+        watch.seconds += 1.5
+        assert arrivals.has_all_before(stamp)
+
+
+def test_a_stamp_of_another_clock_that_is_ahead_shows_nothing(watch: Watch) -> None:
+    arrivals = ArrivalClock()
+    arrivals.saw(watch.epoch_ms + 8 * HOUR_MS)
+    for ahead_ms in (-10, 50, 600_000):
+        assert not arrivals.has_all_before(watch.epoch_ms + ahead_ms)
+
+
+def test_few_stamps_that_are_ahead_are_remembered(watch: Watch) -> None:
+    arrivals = ArrivalClock()
+    for number in range(2 * AHEAD_KEPT):
+        assert not arrivals.has_all_before(watch.epoch_ms + HOUR_MS + number)
+    watch.seconds = IN_FLIGHT_SECONDS + 1
+    assert not arrivals.has_all_before(watch.epoch_ms + HOUR_MS)
+    assert arrivals.has_all_before(watch.epoch_ms + HOUR_MS + 2 * AHEAD_KEPT - 1)
 
 
 def test_a_newer_stamp_shows_it_at_once(watch: Watch) -> None:
