@@ -30,13 +30,15 @@ class Addresses:
         self._task, self.done = task, done
         self._failures = 0
         self._refused: set[tuple[str, int]] = set()  # without progress in between
+        # Of one of these that is only behind, and may catch up.
+        self._behind: SourceBehind | None = None
 
     @contextmanager
     def trying(self) -> Iterator[FetchTask]:
         """Yields the task with the current address alone; counts a failure if the block ends as the
         source is unavailable. An address that refuses the task, or is behind another one that was
         read, counts as unavailable and raises SourceUnavailable, until all do so: then the error
-        itself is raised."""
+        itself is raised, SourceBehind if there was one, as that address may catch up."""
         before = self.done()
         source = self._task.source
         try:
@@ -45,11 +47,16 @@ class Addresses:
             if self.done() > before:
                 self._failures = 0
                 self._refused.clear()
+                self._behind = None
             self._failures += 1
             if not isinstance(error, SourceUnavailable):
                 self._refused.add(source.addresses[0])
+                if isinstance(error, SourceBehind):
+                    self._behind = error
                 # None is left that could take the task.
                 if len(self._refused) == len(source.addresses):
+                    if self._behind not in (None, error):
+                        raise self._behind from error
                     raise
                 self._next()
                 raise SourceUnavailable(str(error)) from error

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.plugins.errors import (
+    CdcError,
     SourceBehind,
     SourceMisconfigured,
     SourceRefused,
@@ -146,3 +147,17 @@ def test_pauses_grow_to_twenty_seconds_and_begin_again() -> None:
         2,
         4,
     ]
+
+
+@pytest.mark.parametrize("is_behind_first", [True, False])
+def test_an_address_that_is_behind_may_catch_up_whatever_is_wrong_with_the_others(
+    is_behind_first: bool,
+) -> None:
+    course = Course(A, B)
+    errors: list[CdcError] = [SourceBehind("has not executed 0-1-7"), SourceRefused("no grant")]
+    if not is_behind_first:
+        errors.reverse()
+    with pytest.raises(SourceUnavailable), course.addresses.trying():
+        raise errors[0]
+    with pytest.raises(SourceBehind, match="0-1-7"), course.addresses.trying():
+        raise errors[1]
