@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 
 from pymysqlreplication.constants import BINLOG
 
@@ -50,33 +51,41 @@ XA_PREPARE = 0x26
 # blank or a line break. It is atomic (?>), as the number of attempts to extend it over those after
 # it would double with each.
 COMMENT = rb"(?>/\*(?!M?!).*?\*/|(?:#|--(?=[\0- \x7f]))[^\n]*\n)"
-# What may stand between words: also the marks of version-specific code. MariaDB's code is a comment
-# to MySQL.
-_GAP = rb"(?:\s|/\*M?!\d*|\*/|(?>/\*M!.*?\*/)|" + COMMENT + rb")"
-# MariaDB's prefix, up to its FOR outside of quotes.
-_SETTING = rb"(?>SET" + _GAP + rb"+STATEMENT\b(?:'[^']*'|\"[^\"]*\"|[^'\"])*?\bFOR\b)"
-_ANALYZE = (
-    rb"ANALYZE"
-    + _GAP
-    + rb"+(?:FORMAT"
-    + _GAP
-    + rb"*="
-    + _GAP
-    + rb"*['\"]?\w+['\"]?"
-    + _GAP
-    + rb"+)?"
-)
-# What may precede a statement.
-_FRONT = rb"(?:" + _GAP + rb"|" + _SETTING + rb")*"
+# The marks of version-specific code: MariaDB's own is code to MariaDB, and a comment to MySQL.
+_MARKS = (rb"/\*M?!\d*", rb"(?:/\*!\d*|(?>/\*M!.*?\*/))")
+# Texts in quotes, with a backslash that escapes, and without (sql_mode NO_BACKSLASH_ESCAPES).
+_QUOTED = (rb"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", rb"'[^']*'|\"[^\"]*\"")
+
+
+def _statement(begin: Callable[[bytes], bytes]) -> re.Pattern[bytes]:
+    """A statement that begins so, whatever precedes it, in each way in which a server may read it.
+    `begin` takes what may stand between words."""
+    ways = []
+    # Each way apart: in one expression, the number of attempts would double with each mark.
+    for marks in _MARKS:
+        gap = rb"(?:\s|" + marks + rb"|\*/|" + COMMENT + rb")"
+        for quoted in _QUOTED:
+            # MariaDB's prefix, up to its FOR outside of quotes and comments.
+            part = rb"(?>" + COMMENT + rb"|" + quoted + rb"|`[^`]*`|.)"
+            setting = rb"(?>SET" + gap + rb"+STATEMENT\b" + part + rb"*?(?<![@\w])FOR\b)"
+            ways.append(rb"(?:" + gap + rb"|" + setting + rb")*" + begin(gap))
+    return re.compile(b"|".join(ways), re.IGNORECASE | re.DOTALL)
+
+
+def _changes_rows(gap: bytes) -> bytes:
+    form = rb"FORMAT" + gap + rb"*=" + gap + rb"*['\"]?\w+['\"]?" + gap + rb"+"
+    analyze = rb"ANALYZE" + gap + rb"+(?:" + form + rb")?"
+    verbs = rb"(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b"
+    return rb"(?:" + analyze + rb")?" + verbs
+
+
+def _creates_table(gap: bytes) -> bytes:
+    return rb"CREATE" + gap + rb"+(?:OR" + gap + rb"+REPLACE" + gap + rb"+)?TABLE\b"
+
+
 # Statements that change rows when logged as text; SELECT and DO through the functions they call.
-ROW_STATEMENT = re.compile(
-    _FRONT + rb"(?:" + _ANALYZE + rb")?(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-CREATE_TABLE = re.compile(
-    _FRONT + rb"CREATE" + _GAP + rb"+(?:OR" + _GAP + rb"+REPLACE" + _GAP + rb"+)?TABLE\b",
-    re.IGNORECASE | re.DOTALL,
-)
+ROW_STATEMENT = _statement(_changes_rows)
+CREATE_TABLE = _statement(_creates_table)
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
 COMMIT = re.compile(rb"COMMIT", re.IGNORECASE)
 ROLLBACK = re.compile(rb"ROLLBACK", re.IGNORECASE)

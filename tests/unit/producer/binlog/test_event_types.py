@@ -28,6 +28,13 @@ def creates_rows(sql: bytes, session: Session = PLAIN) -> bool:
         "--\t\n#\n/**/DELETE FROM t",
         "SET STATEMENT a = 1 FOR UPDATE t SET n = 1",
         "SET/* a */STATEMENT a = 'x for y'\nFOR--\nUPDATE t SET n = 1",
+        "SET STATEMENT sql_mode = 'it\\'s' FOR INSERT INTO t VALUES ('a')",
+        "SET STATEMENT a = 'b\\' FOR INSERT INTO t VALUES ('a')",
+        "SET STATEMENT a = 1 /* don't */ FOR INSERT INTO t VALUES (1)",
+        "SET STATEMENT a = 1 -- don't\n FOR INSERT INTO t VALUES (1)",
+        "SET STATEMENT a = `b'c` FOR DELETE FROM t",
+        "SET STATEMENT a = @for FOR INSERT INTO t VALUES (1)",
+        "SET STATEMENT a = 1 FOR SET STATEMENT b = 2 FOR DELETE FROM t",
         "ANALYZE UPDATE t SET n = 1",
         "ANALYZE/* a */FORMAT = 'json'/* b */UPDATE t SET n = 1",
         "ANALYZE FORMAT = JSON DELETE FROM t",
@@ -86,7 +93,20 @@ def test_a_statement_that_changes_no_rows_of_a_table_that_stays(sql: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "comment", ["/* a line of a head */\n", "/*\n*/", "-- a\n", "--\n", "/*M! a */"]
+    "comment",
+    [
+        "/* a line of a head */\n",
+        "/*\n*/",
+        "-- a\n",
+        "--\n",
+        "/*M! a */",
+        "/*M!*/",
+        "/*M!100 */ ",
+        "/*M! ",
+        "/*! */",
+        "SET STATEMENT a = 'b' FOR ",
+        "SET STATEMENT a = 'b",
+    ],
 )
 @pytest.mark.parametrize("statement", ["ALTER TABLE t ADD n INT", "CREATE VIEW x AS SELECT 1"])
 def test_many_comments_before_a_statement_take_no_time(comment: str, statement: str) -> None:
