@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.rowchange import Table
@@ -26,6 +26,9 @@ TEXTS: Final = re.compile(r"(?:var)?char|(?:tiny|medium|long)?text", re.IGNORECA
 @dataclass(frozen=True, slots=True)
 class LabelText:
     """The conversion of a source column's cells for a column with these labels."""
+
+    # Only a text that the target refuses then.
+    changes_valid: ClassVar = False
 
     labels: frozenset[str]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Final
+from typing import ClassVar, Final
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError, DataError
@@ -23,6 +23,8 @@ TIMES: Final = re.compile(r"date|time", re.IGNORECASE)
 class LocalTime:
     """The conversion of a source column's cells. `is_key`: the column is part of the target's
     key."""
+
+    changes_valid: ClassVar = True
 
     zone: tzinfo
     source: TableId

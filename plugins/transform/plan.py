@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import DataError
@@ -14,7 +14,10 @@ from cdcbus.plugins.transform.cells.mask import Mask
 
 
 class Conversion(Protocol):
-    """Converts the cells of a column."""
+    """Converts the cells of a column. `changes_valid`: also cells that the target takes as they
+    are."""
+
+    changes_valid: ClassVar[bool]
 
     def cell(self, text: str) -> str:
         """A cell that is not NULL. Raises DataError for one that it cannot convert."""
@@ -46,6 +49,15 @@ class Plan:
     # Source column -> the conversion of its cells, to local time or for labels; computed columns
     # take the cells before it.
     converted: Mapping[str, Conversion] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> set[str]:
+        """The source columns of which the target holds other cells."""
+        found = {*self.masks}
+        for column, conversion in self.converted.items():
+            if conversion.changes_valid:
+                found.add(column)
+        return found
 
     def describes(self, image: Mapping[str, object] | None) -> bool:
         """Whether the source table, as its record describes it, has all columns of a row, or of

@@ -324,7 +324,7 @@ def _conditions(subject: Subject, where: str) -> tuple[list[str], str]:
 
 def _condition(subject: Subject, source: SourceTable, where: str) -> tuple[str, str]:
     # Their cells differ at the target, so a condition would select other rows.
-    changed = {*source.plan.masks, *source.plan.converted}
+    changed = source.plan.changed
     names = {}
     for column in source.mapped.schema.columns:
         is_copied = column.name not in changed

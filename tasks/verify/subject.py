@@ -210,10 +210,10 @@ def _key(
 def _copied(mapped: MappedTable, plan: Plan) -> dict[str, TableColumn]:
     """Target column -> the source column that is copied into it unchanged."""
     found = {}
+    changed = plan.changed
     for column in mapped.schema.columns:
         name = plan.names.get(column.name)
-        is_copied = column.name not in {*plan.masks, *plan.converted}
-        if name is not None and is_copied:
+        if name is not None and column.name not in changed:
             found[name] = column
     return found
 
