@@ -11,9 +11,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from operator import methodcaller
 from threading import Event, Lock
 from time import perf_counter
 
@@ -244,9 +244,20 @@ class Forwarder:
         while self._outlets:
             _, outlet = self._outlets.popitem()
             outlets.append(outlet)
+        closed: list[Outlet] = []
+
+        def end(outlet: Outlet) -> None:
+            outlet.__exit__()
+            closed.append(outlet)
+
         if outlets:
-            with ThreadPoolExecutor(len(outlets)) as pool:
-                list(pool.map(methodcaller("__exit__"), outlets))
+            # Raised where this process may have no more threads.
+            with suppress(RuntimeError), ThreadPoolExecutor(len(outlets)) as pool:
+                for outlet in outlets:
+                    pool.submit(end, outlet)
+        for outlet in outlets:
+            if outlet not in closed:
+                outlet.__exit__()
 
     # Records to records
 
