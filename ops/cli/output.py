@@ -32,9 +32,10 @@ def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def print_json(value: Any) -> None:
+    """Prints a value as JSON, in UTF-8 whatever the terminal's character set is."""
     import orjson
 
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
 def print_findings(diagnostics: Diagnostics, name: str, strict: bool) -> bool:

@@ -47,4 +47,5 @@ def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings
             "--output"
         )
     else:
-        click.echo(text, nl=False)
+        # In UTF-8 whatever the terminal's character set is, as it can become a file.
+        click.echo(text.encode(), nl=False)
