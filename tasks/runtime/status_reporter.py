@@ -118,23 +118,27 @@ class StatusReporter:
         # The thread's log lines go to this task's log, as one process can run many tasks.
         TASK_AT_WORK.set(self._task.task_id)
         self._continue_idle_time()
+        measure = lag_meter(self._task)
+        logged = ""
         while not self._over.is_set():
             try:
-                self._report_in_turns()
+                self._report_in_turns(measure)
             except Exception as error:
+                reason = type(error).__name__
                 # A task that is not heard of any more would still count as WORKING.
-                LOG.error(
-                    "task %s: its state is not reported: unexpected %s, please report it; tried "
-                    "again in %g s",
-                    self._task.task_id,
-                    type(error).__name__,
-                    REPORT_SECONDS,
-                )
+                if reason != logged:
+                    LOG.error(
+                        "task %s: its state is not reported: unexpected %s, please report it; "
+                        "tried again every %g s",
+                        self._task.task_id,
+                        reason,
+                        REPORT_SECONDS,
+                    )
+                logged = reason
                 self._over.wait(REPORT_SECONDS)
 
-    def _report_in_turns(self) -> None:
+    def _report_in_turns(self, measure: Callable[[Any], Lag]) -> None:
         """Returns when the task is over."""
-        measure = lag_meter(self._task)
         reported = State.NEW
         reported_at = 0.0
         rows = 0

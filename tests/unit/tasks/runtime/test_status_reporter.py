@@ -215,8 +215,8 @@ def test_an_error_in_a_report_does_not_end_the_reports(
         reporter(Progress())
         wait_until(lambda: world.stats[-1].lag_records == 7, "a report after the error", 10)
     assert (
-        "task 7: its state is not reported: unexpected ValueError, please report it; tried again "
-        "in 0.01 s"
+        "task 7: its state is not reported: unexpected ValueError, please report it; tried "
+        "again every 0.01 s"
     ) in caplog.messages
 
 
