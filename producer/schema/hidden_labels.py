@@ -8,7 +8,7 @@ decides the types of its columns: no table to write to is needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cdcbus.producer.ddl.table_schema import TableColumn
 
@@ -54,9 +54,24 @@ def _in_variables(column: str, numbers: Mapping[int, int]) -> str:
     return f"BEGIN NOT ATOMIC {' '.join(declared)} {' UNION ALL '.join(selects)}; END"
 
 
-def shown_labels(labels: Sequence[str], found: Mapping[int, str]) -> tuple[str, ...]:
-    """All labels of the column. `found`: the answer to `labels_query`."""
-    return tuple(found.get(place, label) for place, label in enumerate(labels))
+def shown_labels(
+    labels: Sequence[str], found: Iterable[Sequence[object]]
+) -> tuple[str, ...] | None:
+    """All labels of the column. `found`: places and labels, the answer to `labels_query`; None
+    where these are not what `labels` shows, as where a proxy has answered."""
+    shown = list(labels)
+    for place, label in found:
+        at = int(str(place))
+        if not isinstance(label, str) or not _is_shown_as(labels[at], label):
+            return None
+        shown[at] = label
+    return tuple(shown)
+
+
+def _is_shown_as(shown: str, label: str) -> bool:
+    return len(shown) == len(label) and all(
+        mark in (_MARK, character) for mark, character in zip(shown, label, strict=True)
+    )
 
 
 def _number(column: TableColumn, place: int) -> int:

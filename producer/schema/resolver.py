@@ -230,12 +230,14 @@ class SchemaReader:
         is_mariadb = "mariadb" in str(self._ask("SELECT VERSION()")[0][0]).lower()
         names = f"{_quoted(table.schema)}.{_quoted(table.table)}", _quoted(column.name)
         query = labels_query(*names, column, labels, is_mariadb=is_mariadb)
+        shown = None
         try:
-            rows = self._ask(query)
-        except pymysql.err.ProgrammingError as error:
-            if error.args[0] != _NO_SUCH_SYNTAX:
+            shown = shown_labels(labels, self._ask(query))
+        except pymysql.err.MySQLError as error:
+            # Others refuse it, as does an older release, sql_mode ORACLE, or a proxy.
+            if _is_lost(error):
                 raise
-            # an older release, or sql_mode ORACLE
+        if shown is None:
             LOG.warning(
                 "%s: a `?` in the labels of column %s may stand for another character, which this "
                 "server shows only with its rows: set binlog_row_metadata=FULL",
@@ -243,7 +245,6 @@ class SchemaReader:
                 column.name,
             )
             return column
-        shown = shown_labels(labels, {int(place): label for place, label in rows})
         return replace(column, type=f"{column.data_type}({spelled_labels(shown)})")
 
     def _uniques(self, tables: Sequence[TableId]) -> defaultdict[TableId, dict[str, UniqueKey]]:
@@ -298,7 +299,8 @@ class SchemaReader:
 
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
 _NO_SUCH_COLUMN = 1054
-_NO_SUCH_SYNTAX = 1064
+# A server that is shut down, and one that has ended the connection.
+_ENDED = {1053, 1927, 4031}
 _HASH = "HASH"
 _HASHING = {"MEMORY", "ndbcluster"}
 """Engines that have indexes of this type."""
@@ -418,3 +420,10 @@ def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
     if is_open(column):
         return _closed(column, known)
     return column
+
+
+def _is_lost(error: pymysql.err.MySQLError) -> bool:
+    """Whether the connection is lost, so that the question may be answered later."""
+    code = error.args[0] if error.args else None
+    # From 2000 to 2999 are the client's own errors.
+    return not isinstance(code, int) or 2000 <= code < 3000 or code in _ENDED

@@ -53,4 +53,9 @@ def test_the_last_bit_of_a_set_is_a_sign() -> None:
 
 def test_the_labels_found_replace_those_shown() -> None:
     labels = ("a", "why?", "?", "?")
-    assert shown_labels(labels, {1: "why?", 2: "😀"}) == ("a", "why?", "😀", "?")
+    assert shown_labels(labels, [(1, "why?"), ("2", "😀")]) == ("a", "why?", "😀", "?")
+
+
+@pytest.mark.parametrize("label", ["2", "who😀", "why??", None, 2, "why"])
+def test_an_answer_that_is_not_what_is_shown_is_none(label: object) -> None:
+    assert shown_labels(("a", "why?"), [(1, label)]) is None
