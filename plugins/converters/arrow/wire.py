@@ -40,12 +40,10 @@ class Wire:
 
 
 def _epoch_ms(numbers: pa.Array) -> pa.Array:
-    """Raises ArrowInvalid for a number that is no date's, which `from_bytes` reads as unknown."""
+    """Epoch microseconds; 0 for a number that no date has, as `from_bytes` reads it."""
     moments = pc.multiply_checked(pc.cast(pc.ascii_trim(numbers, ":,"), pa.int64()), MS_US)
-    found = pc.min_max(moments).as_py()
-    if found["min"] is not None and not FIRST_US <= found["min"] <= found["max"] <= LAST_US:
-        raise pa.ArrowInvalid("a time that no date has")
-    return moments
+    is_date = pc.and_(pc.greater_equal(moments, FIRST_US), pc.less_equal(moments, LAST_US))
+    return pc.if_else(is_date, moments, 0)
 
 
 def _utc_times(times: pa.Array) -> pa.Array:
