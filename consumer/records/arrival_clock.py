@@ -8,8 +8,6 @@ from typing import Final
 IN_FLIGHT_SECONDS: Final = 120.0
 """How much later than those of other partitions a record can arrive in Kafka, because its
 partition's broker, or the fetch task, was unavailable."""
-AHEAD_MS: Final = 86_400_000
-"""How far the clock that stamps can be ahead of this machine's."""
 AHEAD_KEPT: Final = 1000
 """The number of stamps ahead of this machine's clock that are remembered."""
 
@@ -28,17 +26,14 @@ class ArrivalClock:
 
     def saw(self, came_ms: int) -> None:
         """Takes note of a record's stamp, in epoch milliseconds."""
-        now_ms = _now_ms()
-        # A stamp of somebody's choice, years from now, is no clock's.
-        if came_ms > now_ms + AHEAD_MS:
-            came_ms = now_ms
         if came_ms > self._stamped_ms():
             self._newest = came_ms, time.monotonic()
 
     def now_ms(self) -> int:
         """The time in epoch milliseconds, no later than this machine's; far in the past before
         anything was seen."""
-        return min(self._stamped_ms(), _now_ms())
+        # A stamp of somebody's choice, years from now, must not count.
+        return min(self._stamped_ms(), int(time.time() * 1000))
 
     def has_all_before(self, came_ms: int) -> bool:
         """Whether all changes made before a record that arrived at this time have arrived as
@@ -64,7 +59,3 @@ class ArrivalClock:
     def _stamped_ms(self) -> int:
         came_ms, seen = self._newest
         return came_ms + int((time.monotonic() - seen) * 1000)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
