@@ -39,6 +39,12 @@
 never hold cell values or secrets. All errors are picklable, as Spark sends them between processes.
 """
 
+import errno
+from typing import Final
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk without room, or a user's share of it, raises as the number of an OSError."""
+
 
 class CdcError(Exception):
     """Any error whose text is meant for an operator."""

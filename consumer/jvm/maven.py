@@ -5,7 +5,6 @@ Every set of artifacts has a folder of its own. It is filled under another name 
 is complete, so everything in the cache is whole, even after a download was killed.
 """
 
-import errno
 import fcntl
 import functools
 import hashlib
@@ -24,14 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import NO_ROOM, CdcError, ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
 OLDEST_JAVA = 17
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # The environment variable with the address of a mirror to use instead of Maven Central.
 MIRROR = "CDCBUS_MAVEN"
 _CENTRAL = "https://repo1.maven.org/maven2/"
@@ -171,13 +169,13 @@ def making(folder: Path) -> Iterator[Path | None]:
             part.rename(folder)
         except OSError as error:
             # The block can meet other errors, as of the network.
-            if error.errno not in _NO_ROOM:
+            if error.errno not in NO_ROOM:
                 raise
             raise _unwritable(folder.parent, error) from error
 
 
 def _unwritable(folder: Path, error: OSError) -> CdcError:
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM:
         return CdcError(
             f"cannot fill {folder} ({error.strerror}): make room there, or choose another folder "
             "(CDCBUS_CACHE; of a stack, --home)"

@@ -3,7 +3,6 @@ answers immediately."""
 
 from __future__ import annotations
 
-import errno
 import io
 import logging
 import sys
@@ -20,14 +19,13 @@ from cdcbus import __version__
 from cdcbus.ops.cli.interrupts import is_interrupted
 from cdcbus.ops.cli.options import EXIT_CODE, bus_options
 from cdcbus.ops.cli.output import json_option, print_json
-from cdcbus.plugins.errors import CdcError, PositionError
+from cdcbus.plugins.errors import NO_ROOM, CdcError, PositionError
 
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 # As a shell's exit code of SIGINT.
 INTERRUPTED = 130
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LazyGroup(click.Group):
@@ -92,7 +90,7 @@ def _sentence_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         name = click.format_filename(error.filename)
         return f"{name}: {error.strerror}; check its name, its rights and the room on its disk"
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
         return f"{error.strerror}: make room on the disk, and run the command again"
     return (
         f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import time
@@ -14,11 +13,10 @@ from typing import Any
 
 import orjson
 
-from cdcbus.plugins.errors import PositionError, PositionUnavailable
+from cdcbus.plugins.errors import NO_ROOM, PositionError, PositionUnavailable
 
 # Raised when an earlier version could no longer read the file.
 FORMAT = 1
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 Fields = dict[str, Any]
 
 
@@ -192,6 +190,6 @@ def _synchronise(folder: Path) -> None:
 
 def _failed(path: Path, done: str, error: OSError) -> PositionError:
     sentence = f"{path} cannot be {done}: {error.strerror}"
-    if error.errno in _FULL:
+    if error.errno in NO_ROOM:
         return PositionUnavailable(f"{sentence}; make room there")
     return PositionError(f"{sentence}; correct the path or its rights")
