@@ -12,7 +12,7 @@ from pathlib import Path
 from cdcbus.consumer.jvm import maven
 from cdcbus.consumer.jvm.cds_archive import archive_file
 from cdcbus.consumer.jvm.class_path import class_path
-from cdcbus.ops.node.log_folder import nearest, why_unwritable
+from cdcbus.ops.node.writable_folder import nearest, why_unwritable
 from cdcbus.producer.publish import native
 from cdcbus.tasks.preflight.result import CheckResult, ok, probe, warning
 
@@ -68,7 +68,9 @@ def compiled(why_not: str) -> Iterator[CheckResult]:
 
 def _free(subject: str, folder: Path, use: str) -> Iterator[CheckResult]:
     if why := why_unwritable(folder):
-        yield warning(subject, why, f"Allow it, or name another folder: {use}.")
+        yield warning(
+            subject, why, f"Allow it to the user of nodes and tasks, or name another folder: {use}."
+        )
         return
     free = shutil.disk_usage(nearest(folder)).free
     found = f"{free >> 20:,} MB free in {folder}"

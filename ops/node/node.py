@@ -22,7 +22,7 @@ from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks
-from cdcbus.ops.node.log_folder import why_unwritable
+from cdcbus.ops.node.writable_folder import why_unwritable
 from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State

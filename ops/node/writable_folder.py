@@ -1,4 +1,4 @@
-"""The folder of tasks' logs: whether anything can be written there."""
+"""Whether anything can be written in a folder, such as that of the logs of tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def why_unwritable(folder: Path) -> str:
         return f"{there} is not a folder"
     # Also of a file system that is read-only, as root.
     if not os.access(there, os.W_OK | os.X_OK):
-        return f"nothing can be written in {there}"
+        return f"this user cannot write in {there}"
     return ""
 
 

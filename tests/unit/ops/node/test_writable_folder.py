@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cdcbus.ops.doctor.machine import check_machine
-from cdcbus.ops.node.log_folder import nearest, why_unwritable
+from cdcbus.ops.node.writable_folder import nearest, why_unwritable
 from cdcbus.tasks.preflight.result import Outcome
 
 
