@@ -287,8 +287,8 @@ def positions_of(client: KazooClient, task_id: str) -> dict[str, str | None]:
 
 
 def has_moved(history: bytes) -> bool:
-    """Whether a history of positions contains one that no command had set,
-    which the task itself must have reached."""
+    """Whether a history of positions contains one that no command had set, which the task itself
+    must have reached."""
     # A `before` that no earlier command had set shows that the task moved in between.
     set_by_command = ["", None]
     try:
