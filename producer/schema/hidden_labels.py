@@ -60,9 +60,10 @@ def shown_labels(
     """All labels of the column. `found`: places and labels, the answer to `labels_query`; None
     where these are not what `labels` shows, as where a proxy has answered."""
     shown = list(labels)
+    places = {str(place): place for place in range(len(labels))}
     for place, label in found:
-        at = int(str(place))
-        if not isinstance(label, str) or not _is_shown_as(labels[at], label):
+        at = places.get(str(place))
+        if at is None or not isinstance(label, str) or not _is_shown_as(labels[at], label):
             return None
         shown[at] = label
     return tuple(shown)

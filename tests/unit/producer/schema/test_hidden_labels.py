@@ -56,6 +56,9 @@ def test_the_labels_found_replace_those_shown() -> None:
     assert shown_labels(labels, [(1, "why?"), ("2", "😀")]) == ("a", "why?", "😀", "?")
 
 
-@pytest.mark.parametrize("label", ["2", "who😀", "why??", None, 2, "why"])
-def test_an_answer_that_is_not_what_is_shown_is_none(label: object) -> None:
-    assert shown_labels(("a", "why?"), [(1, label)]) is None
+@pytest.mark.parametrize(
+    "answer",
+    [(1, "2"), (1, "who😀"), (1, "why??"), (1, None), (1, 2), (2, "a"), ("", "a"), (-1, "a")],
+)
+def test_an_answer_that_is_not_what_is_shown_is_none(answer: tuple[object, object]) -> None:
+    assert shown_labels(("a", "why?"), [answer]) is None
