@@ -41,7 +41,7 @@ def check_mapper(task: FetchTask) -> None:
             tables = list(filterfalse(is_own_table, tables))
         if not tables:
             return
-        schemas, _ = reader.read_all(tables)
+        schemas = reader.schemas(tables)
     if wrong := list(unfit(task, schemas)):
         raise ConfigError("; ".join(wrong))
     for sentence in idle(task, schemas):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
@@ -27,7 +29,8 @@ class Catalog:
     the user has no right to, the columns for which it is missing, and whether these are all.
     `types`: each column, and its type and collation as CREATE TABLE takes them. `view`: the SELECT
     of a view, as text with all names in backticks. `may_create`: whether the user may create tables
-    in the default schema; empty = cannot be queried.
+    in the default schema; empty = cannot be queried. `hold`: see `hold`; None where the queries
+    show every table while DDL changes it.
     """
 
     names: str
@@ -39,15 +42,31 @@ class Catalog:
     rights: str = ""
     view: str = ""
     may_create: str = ""
+    hold: Callable[[Connection, TableId], bool | None] | None = None
+
+
+LOOKS, LOOK_SECONDS = 3, 0.02
+"""How often a list of tables is read before a name counts as missing, and how long after each
+other: it lacks a table for the moment in which DDL renames its files."""
 
 
 def reflect(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
     """The table of that exact name, else the one whose name differs in case only, else None. Raises
-    ConfigError if several do."""
+    ConfigError if several do, DBAPIError. May lock the table as `hold` does."""
+    hold(connection, catalog, name)
     table = _exact(connection, catalog, dialect, name)
     return table or _any_case(connection, catalog, dialect, name)
+
+
+def hold(connection: Connection, catalog: Catalog, name: TableId) -> bool | None:
+    """Locks the table against DDL until the transaction ends, if the catalog can lack a table that
+    exists: MariaDB and MySQL 5.7 show none whose files DDL renames just then. Returns whether it
+    exists; None if that cannot be told, or needs no lock. Raises DBAPIError."""
+    if catalog.hold is None:
+        return None
+    return catalog.hold(connection, name)
 
 
 def _exact(
@@ -193,8 +212,7 @@ def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[Tabl
 def _any_case(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
-    rows = connection.execute(text(catalog.names), name._asdict())
-    found = list(map(TableId._make, rows))
+    found = _named(connection, catalog, name)
     if not found:
         return None
     if len(found) > 1:
@@ -202,4 +220,17 @@ def _any_case(
             f"target tables {', '.join(map(str, found))} all match {name}: name one exactly with "
             "mapper[i].schema and .table"
         )
+    hold(connection, catalog, found[0])
     return _exact(connection, catalog, dialect, found[0])
+
+
+def _named(connection: Connection, catalog: Catalog, name: TableId) -> list[TableId]:
+    """All tables of that name in any case."""
+    for look in range(LOOKS):
+        rows = connection.execute(text(catalog.names), name._asdict())
+        found = list(map(TableId._make, rows))
+        if found or catalog.hold is None:
+            break
+        if look < LOOKS - 1:
+            time.sleep(LOOK_SECONDS)
+    return found

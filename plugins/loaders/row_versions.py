@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import VERSION, RowVersion, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable
-from cdcbus.plugins.loaders.catalog import reflect
+from cdcbus.plugins.loaders.catalog import hold, reflect
 from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.rowchange import TableId
@@ -131,6 +131,7 @@ def _other_types(database: Database, table: TargetTable, place: TableId) -> dict
 
 
 def _types_of(connection: Connection, database: Database, name: TableId) -> dict[str, str]:
+    hold(connection, database.dialect.catalog, name)
     types = {}
     for column, type_ in connection.execute(text(database.dialect.catalog.types), name._asdict()):
         types[column] = type_
@@ -228,6 +229,11 @@ def is_any_there(
         former = name
         if table is not None:
             former = name._replace(table=former_name_of(task_id, table))
+        held = [hold(connection, database.dialect.catalog, each) for each in {name, former}]
+        if any(held):
+            return True
+        if None not in held:
+            continue
         parameters: dict[str, str] = {**name._asdict(), "former": former.table}
         if dialect == "postgresql":  # to_regclass takes the whole name
             quoted = QUOTING[dialect]

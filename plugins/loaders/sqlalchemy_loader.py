@@ -4,7 +4,6 @@ the offset it ends at."""
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -36,7 +35,6 @@ from cdcbus.plugins.loaders.transaction import JdbcTransaction
 from cdcbus.plugins.rowchange import Column, TableId
 
 LOG = logging.getLogger(__name__)
-GONE_LOOKS, GONE_SECONDS = 10, 0.1
 OFFSET_TABLE = f"table {offset_table.TABLE}"
 """For errors: what they are about."""
 
@@ -113,12 +111,10 @@ class JdbcBatch:
             return table
 
     def _fresh(self, table: TargetTable) -> TargetTable:
-        for _ in range(GONE_LOOKS):
-            self.refresh(table.id)
-            found = self.table(table.id)
-            if found is not None:
-                return found
-            time.sleep(GONE_SECONDS)  # MariaDB hides it while another session alters it
+        self.refresh(table.id)
+        found = self.table(table.id)
+        if found is not None:
+            return found
         raise TargetRejected(f"{self._database.shown}: target table {table.id} no longer exists")
 
     def _alter(self, table: TargetTable, columns: Sequence[Column]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -82,6 +84,8 @@ _CODES: dict[str, Set[int]] = {
 _NAMES = {code: kind for kind, codes in reversed(_CODES.items()) for code in codes}
 
 
+MORE_LOOKS, LOOK_SECONDS = 2, 0.05
+"""How often a list of tables that may lack some is read again, and how long after the last time."""
 _SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"
 
 
@@ -97,7 +101,10 @@ class SchemaReader:
         # rows.
         if self._ask("SHOW VARIABLES LIKE %s", _SHOWS_HIDDEN_KEYS):
             self._ask(f"SET SESSION {_SHOWS_HIDDEN_KEYS} = ON")
-        self.folds_names = bool(self._ask("SELECT @@lower_case_table_names")[0][0])
+        [[folds_names, version]] = self._ask("SELECT @@lower_case_table_names, VERSION()")
+        self.folds_names = bool(folds_names)
+        self._is_mariadb = "mariadb" in str(version).lower()
+        self._has_dictionary = not self._is_mariadb and not str(version).startswith("5.")
 
     def end(self) -> BinlogCoordinates:
         """The current end of the binlog."""
@@ -121,7 +128,18 @@ class SchemaReader:
         return place
 
     def tables(self) -> list[TableId]:
-        """All tables that the user may see, except the server's own."""
+        """All tables that the user may see, except the server's own. Of those that are dropped
+        meanwhile, it can have some."""
+        found = dict.fromkeys(self._listed())
+        if not self._has_dictionary:
+            for _ in range(MORE_LOOKS):
+                time.sleep(LOOK_SECONDS)
+                found.update(dict.fromkeys(self._listed()))
+        return list(found)
+
+    def _listed(self) -> list[TableId]:
+        """As `tables`, but MariaDB and MySQL 5.7 leave out those whose files DDL renames just
+        then."""
         rows = self._ask(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN "
             "('BASE TABLE', 'SYSTEM VERSIONED')"
@@ -139,16 +157,25 @@ class SchemaReader:
     ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
         """Returns the tables that exist and that the user may read, and a place in the binlog at
         which they are as read: no DDL on them is in progress there."""
+        with self.held(tables) as there:
+            found = self._schemas(there)
+            # While the locks are held, so that no DDL comes between reading and this place.
+            return found, self.end()
+
+    def schemas(self, tables: Iterable[TableId]) -> dict[TableId, TableSchema]:
+        """Returns the tables that exist and that the user may read."""
+        with self.held(tables) as there:
+            return self._schemas(there)
+
+    @contextmanager
+    def held(self, tables: Iterable[TableId]) -> Iterator[list[TableId]]:
+        """Locks the tables against DDL, without which MariaDB and MySQL 5.7 may leave out in
+        information_schema what is there. Yields those that exist and that the user may read."""
         self._ask("BEGIN")
         try:
-            # takes locks that DDL waits for
-            there = [table for table in tables if self._selects("1", table, _NOT_THERE)]
-            found = self._schemas(there)
+            yield [table for table in tables if self._selects("1", table, _NOT_THERE)]
         finally:
-            # While the locks are held, so that no DDL comes between reading and this place.
-            end = self.end()
             self._ask("ROLLBACK")
-        return found, end
 
     def default_charset(self, schema: str) -> str:
         """The character set of a schema's new tables; empty if unknown."""
@@ -227,9 +254,8 @@ class SchemaReader:
         if not has_hidden_labels(column):
             return column
         labels = labels_in(column.type)
-        is_mariadb = "mariadb" in str(self._ask("SELECT VERSION()")[0][0]).lower()
         names = f"{_quoted(table.schema)}.{_quoted(table.table)}", _quoted(column.name)
-        query = labels_query(*names, column, labels, is_mariadb=is_mariadb)
+        query = labels_query(*names, column, labels, is_mariadb=self._is_mariadb)
         shown = None
         try:
             shown = shown_labels(labels, self._ask(query))

@@ -283,7 +283,7 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
     mapper = feed.load.mapper
     schemas: dict[TableId, TableSchema] = {}
     if topics:
-        schemas, _ = reader.read_all(list(topics))
+        schemas = reader.schemas(list(topics))
     found = []
     for table, schema in schemas.items():
         columns = tuple(Column(column.name, record_type(column)) for column in schema.columns)

@@ -20,6 +20,7 @@ from cdcbus.plugins.loaders.dialect import run_plain
 from cdcbus.plugins.loaders.engine import Database, open_database
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
 from cdcbus.tasks.schema.compare import Difference, differences
 from cdcbus.tasks.schema.create_table import (
@@ -192,8 +193,14 @@ def _described(feeds: Sequence[Feed]) -> list[tuple[MappedTable, TableDetails]]:
     for feed in feeds:
         with source_connection(feed.fetch.source, READ_SECONDS) as connection:
             mapped = mapped_tables(feed, connection)
-            details = read_details(connection, {each.source.id for each in mapped})
+            with SchemaReader(connection).held({each.source.id for each in mapped}) as there:
+                details = read_details(connection, there)
         for each in mapped:
+            if each.source.id not in details:
+                raise ConfigError(
+                    f"source table {each.source.id} was there a moment ago and is gone: if it is "
+                    "being replaced by another, do this again when that is done"
+                )
             found.append((each, details[each.source.id]))
     return found
 

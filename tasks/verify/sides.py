@@ -12,6 +12,7 @@ from pymysql.cursors import SSCursor
 from sqlalchemy import Connection as TargetConnection
 
 from cdcbus.plugins.contracts import TargetColumn
+from cdcbus.plugins.loaders.dialects.mysql.catalog import hold
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn
@@ -412,6 +413,7 @@ def charsets_of(connection: TargetConnection, subject_table: Any) -> dict[str, s
     )
     charsets = {}
     with connection.begin():
+        hold(connection, subject_table)
         for name, charset in connection.execute(text(sql), subject_table._asdict()):
             charsets[str(name)] = str(charset)
     return charsets

@@ -102,4 +102,4 @@ def test_a_source_without_tables_of_the_task_is_asked_for_none(
     monkeypatch.setattr(mapped_tables, "SchemaReader", lambda _: reader)
     monkeypatch.setattr(mapped_tables, "servers", MagicMock(reported=nullcontext))
     check_mapper(replace(TASK, transform=RowTransform((MapperRule(),))))
-    reader.read_all.assert_not_called()
+    reader.schemas.assert_not_called()

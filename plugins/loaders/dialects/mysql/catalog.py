@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.loaders.catalog import Catalog
+from cdcbus.plugins.loaders.dialect import QUOTING
+from cdcbus.plugins.rowchange import TableId
 
 _OF_TABLE = "table_schema = :schema AND table_name = :table"
 _GENERATED = "'VIRTUAL|STORED|PERSISTENT'"
@@ -14,6 +17,25 @@ _GENERATED = "'VIRTUAL|STORED|PERSISTENT'"
 # bytes.
 _EXACT = "(collation_name IN ('binary') OR collation_name REGEXP '(_0900|_nopad)_bin$')"
 _GRANTEE = "CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
+
+NO_TABLE: Final = {1146, 1049}  # no such table, or no such schema
+NO_ANSWER: Final = {1142, 1143, 1044, 1356}  # no right to read it; a view that cannot be read
+
+
+def hold(connection: Connection, name: TableId) -> bool | None:
+    """Reads no row, which takes the lock."""
+    sql = f"SELECT 1 FROM {QUOTING['mysql'].table(name)} LIMIT 0"
+    try:
+        connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
+    except DBAPIError as error:
+        [code, *_] = getattr(error.orig, "args", ()) or [0]
+        if code in NO_TABLE:
+            return False
+        if code in NO_ANSWER:
+            return None
+        raise
+    return True
+
 
 CATALOG: Final = Catalog(
     names="""
@@ -81,6 +103,7 @@ CATALOG: Final = Catalog(
             + (SELECT COUNT(*) FROM information_schema.schema_privileges
                 WHERE privilege_type = 'CREATE' AND DATABASE() LIKE table_schema
                     AND grantee = {_GRANTEE})""",
+    hold=hold,
 )
 COARSE: Final = text(
     f"""

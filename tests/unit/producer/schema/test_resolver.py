@@ -36,9 +36,36 @@ def test_a_lost_end_of_a_file_is_passed(
     monkeypatch: pytest.MonkeyPatch, size: int, there: BinlogCoordinates
 ) -> None:
     monkeypatch.setattr(resolver, "binlog_files", lambda _: [("b.000001", size), ("b.000002", 9)])
-    monkeypatch.setattr(SchemaReader, "_ask", lambda *_: [(0,)])
+    monkeypatch.setattr(SchemaReader, "_ask", lambda *_: [(0, "9.7.0")])
     connection: Any = None
     assert SchemaReader(connection).still_there(BinlogCoordinates("b.000001", 900)) == there
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("11.4.5-MariaDB-log", ["a", "b", "c"]),
+        ("5.5.5-10.6.2-MariaDB", ["a", "b", "c"]),
+        ("5.7.44-log", ["a", "b", "c"]),
+        # its tables are in a dictionary, which shows all of them at any time
+        ("8.0.36", ["a", "b"]),
+        ("9.7.0", ["a", "b"]),
+    ],
+)
+def test_a_table_whose_files_are_renamed_just_then_is_in_the_list(
+    monkeypatch: pytest.MonkeyPatch, version: str, found: list[str]
+) -> None:
+    lists = [["a", "b"], ["b", "c"], ["a", "b", "c"]]
+
+    def ask(_: SchemaReader, query: str, *__: object) -> list[tuple[object, ...]]:
+        if "information_schema.tables" in query:
+            return [("s", name) for name in lists.pop(0)]
+        return [(0, version)]
+
+    monkeypatch.setattr(SchemaReader, "_ask", ask)
+    connection: Any = None
+    tables = SchemaReader(connection).tables()
+    assert tables == [TableId("s", name) for name in found]
 
 
 @pytest.mark.parametrize(

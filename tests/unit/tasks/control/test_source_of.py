@@ -235,10 +235,10 @@ class Source:
     def tables(self) -> list[TableId]:
         return [TableId("shop", name) for name in self.TABLES]
 
-    def read_all(self, tables: list[TableId]) -> tuple[dict[TableId, TableSchema], None]:
+    def schemas(self, tables: list[TableId]) -> dict[TableId, TableSchema]:
         columns = tuple(TableColumn(name, "int", is_nullable=False) for name in ("id", "a"))
         schema = TableSchema(columns, (UniqueKey("PRIMARY", ("id",)),))
-        return dict.fromkeys(tables, schema), None
+        return dict.fromkeys(tables, schema)
 
 
 def addresses(*hosts: str) -> SourceConfig:

@@ -61,7 +61,7 @@ class Server:
 
     def exec_driver_sql(self, sql: str, execution_options: Any = None) -> Server:
         self.asked.append(sql)
-        if execution_options:
+        if execution_options and "stream_results" in execution_options:
             self.streamed.append(execution_options["stream_results"])
         return self
 
@@ -358,4 +358,5 @@ def test_character_sets_are_known_by_column() -> None:
     server: Any = Server(("name", "latin1"), ("note", "utf8mb4"))
     found = charsets_of(server, TableId("shop", "orders"))
     assert found == {"name": "latin1", "note": "utf8mb4"}
-    assert server.given == [{"schema": "shop", "table": "orders"}]
+    assert "SELECT 1 FROM `shop`.`orders` LIMIT 0" in server.asked
+    assert server.given[-1] == {"schema": "shop", "table": "orders"}
