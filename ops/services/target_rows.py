@@ -175,7 +175,8 @@ def _row(
     """The row with this key as the target has it, in the form in which a verify compares it."""
     charsets: Mapping[str, str] = {}
     if table.dialect != "postgresql":
-        charsets = charsets_of(connection, table.id)
+        with database.reported(f"table {table.id}"):
+            charsets = charsets_of(connection, table.id)
     where = _condition(key, table, target, charsets)
     if where is None:
         return None

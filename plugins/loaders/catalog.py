@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -45,11 +44,6 @@ class Catalog:
     hold: Callable[[Connection, TableId], bool | None] | None = None
 
 
-LOOKS, LOOK_SECONDS = 3, 0.02
-"""How often a list of tables is read before a name counts as missing, and how long after each
-other: it lacks a table for the moment in which DDL renames its files."""
-
-
 def reflect(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
@@ -61,9 +55,10 @@ def reflect(
 
 
 def hold(connection: Connection, catalog: Catalog, name: TableId) -> bool | None:
-    """Locks the table against DDL until the transaction ends, if the catalog can lack a table that
-    exists: MariaDB and MySQL 5.7 show none whose files DDL renames just then. Returns whether it
-    exists; None if that cannot be told, or needs no lock. Raises DBAPIError."""
+    """Locks the table against DDL until the transaction ends, if the server's catalog can lack a
+    table that exists: MariaDB and MySQL 5.7 show none whose files DDL renames just then. Returns
+    whether it exists; None if the catalog says so, or nothing else does. Raises DBAPIError if DDL
+    does not let go of it."""
     if catalog.hold is None:
         return None
     return catalog.hold(connection, name)
@@ -212,7 +207,8 @@ def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[Tabl
 def _any_case(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
-    found = _named(connection, catalog, name)
+    rows = connection.execute(text(catalog.names), name._asdict())
+    found = list(map(TableId._make, rows))
     if not found:
         return None
     if len(found) > 1:
@@ -222,15 +218,3 @@ def _any_case(
         )
     hold(connection, catalog, found[0])
     return _exact(connection, catalog, dialect, found[0])
-
-
-def _named(connection: Connection, catalog: Catalog, name: TableId) -> list[TableId]:
-    """All tables of that name in any case."""
-    for look in range(LOOKS):
-        rows = connection.execute(text(catalog.names), name._asdict())
-        found = list(map(TableId._make, rows))
-        if found or catalog.hold is None:
-            break
-        if look < LOOKS - 1:
-            time.sleep(LOOK_SECONDS)
-    return found

@@ -62,6 +62,8 @@ def find(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
         place = place_of(database, task_id, table)
         former = place._replace(table=former_name_of(task_id, table))
         for name in (place, former):
+            if hold(connection, database.dialect.catalog, name) is False:
+                continue
             found = reflect(connection, database.dialect.catalog, database.dialect.name, name)
             if found is not None:
                 return found

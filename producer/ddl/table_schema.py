@@ -90,20 +90,12 @@ class TableSchema:
     def key(self) -> tuple[str, ...]:
         """The key that full row metadata would name: the primary key, else the first unique key
         whose columns are whole and never NULL."""
-        if self.primary_key:
-            return self.primary_key
         nullable = self.nullable
         for unique in self.uniques:
+            if unique.name == PRIMARY:
+                return unique.columns
             is_whole = unique.is_whole and unique not in self.hashed
             if is_whole and nullable.isdisjoint(unique.columns):
-                return unique.columns
-        return ()
-
-    @property
-    def primary_key(self) -> tuple[str, ...]:
-        """The columns of the primary key; empty without one."""
-        for unique in self.uniques:
-            if unique.name == PRIMARY:
                 return unique.columns
         return ()
 

@@ -173,9 +173,12 @@ class SchemaReader:
         information_schema what is there. Yields those that exist and that the user may read."""
         self._ask("BEGIN")
         try:
-            yield [table for table in tables if self._selects("1", table, _NOT_THERE)]
+            # in the order in which the server itself locks the tables of a RENAME
+            yield [table for table in sorted(set(tables)) if self._selects("1", table, _NOT_THERE)]
         finally:
-            self._ask("ROLLBACK")
+            # else the lost connection would hide what it was lost by
+            if self._connection.open:
+                self._ask("ROLLBACK")
 
     def default_charset(self, schema: str) -> str:
         """The character set of a schema's new tables; empty if unknown."""

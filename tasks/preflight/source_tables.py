@@ -15,9 +15,8 @@ from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.plugins.transform.route import Route
 from cdcbus.producer import mapped_tables
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.mapped_tables import check_mapper
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.server import connection as servers
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.preflight.result import (
     IDLE_REMEDY,
@@ -31,18 +30,21 @@ from cdcbus.tasks.preflight.result import (
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
+SYSTEM = ("information_schema", "performance_schema", "mysql", "sys")
 NAMES_SHOWN = 10
 FILTER = "source tables"
 
 
 def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
     """Checks the tables that the task's filter accepts, and the columns of its partition keys."""
-    reader = SchemaReader(connection)
-    read = list(filter(TableFilter(task.tables).accepts, reader.tables()))
-    schemas = reader.schemas(read)
-    # The user may lack the right to read others.
-    bare = [table for table, schema in sorted(schemas.items()) if not schema.key]
-    seen = list(describe_filter(task, read, bare))
+    query = (
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN "
+        "('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN %s"
+    )
+    tables = [TableId(*row) for row in servers.query(connection, query, (SYSTEM,))]
+    read = list(filter(TableFilter(task.tables).accepts, tables))
+    keyed = _keyed(connection, {table.schema for table in read})
+    seen = list(describe_filter(task, read, keyed))
     mapper = Mapper(task.transform.rules)
     # Partition keys name tables as records do, which is after mapping.
     by_name: dict[str, Route] = {}
@@ -54,10 +56,9 @@ def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
         if found is None:
             seen.append(describe_partition_key(name, None, [], task.publish))
             continue
-        schema = schemas.get(found.source, TableSchema(()))
-        source = Table(found.source, tuple(map(Column, schema.names)), ())
+        source = Table(found.source, tuple(map(Column, _columns(connection, found.source))), ())
         columns = [column.name for column in found.columns(source)]
-        key = [found.wanted(column) or "" for column in schema.primary_key]
+        key = [found.wanted(column) or "" for column in _primary_key(connection, found.source)]
         seen.append(describe_partition_key(name, found.target, columns, task.publish, key))
     return seen
 
@@ -76,10 +77,9 @@ def check_rules(task: FetchTask) -> Iterator[CheckResult]:
 
 
 def describe_filter(
-    task: FetchTask, read: list[TableId], bare: list[TableId]
+    task: FetchTask, read: list[TableId], keyed: set[TableId]
 ) -> Iterator[CheckResult]:
-    """The results of the filter. `read`: the tables that it accepts. `bare`: those without a
-    key."""
+    """The results of the filter. `read`: the tables that it accepts. `keyed`: those with a key."""
     if not read:
         found = "no table that this user sees matches consumer.source.filter, includes and excludes"
         yield warning(
@@ -98,7 +98,7 @@ def describe_filter(
             f"in consumer.includes, but missing or filtered out: {', '.join(absent)}",
             "Correct the names.",
         )
-    if bare:
+    if bare := [table for table in read if table not in keyed]:
         found = (
             f"without primary key: {_listed(bare)}; their records have no key, and targets "
             "cannot merge them"
@@ -138,6 +138,51 @@ def describe_partition_key(
         )
         return warning(subject, found, remedy)
     return ok(subject, f"columns {', '.join(names)}")
+
+
+def _keyed(connection: Connection, schemas: Iterable[str]) -> set[TableId]:
+    """The tables with a primary key, or with a unique key of whole NOT NULL columns, which the
+    binlog treats as one unless MariaDB keeps it by a hash."""
+    names = tuple(schemas)
+    if not names:
+        return set()
+    is_hash = (
+        "index_type = 'HASH' AND NOT EXISTS (SELECT 1 FROM information_schema.tables AS t WHERE "
+        "t.table_schema = s.table_schema AND t.table_name = s.table_name AND t.engine IN "
+        "('MEMORY', 'ndbcluster'))"
+    )
+    query = (
+        "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES' OR sub_part IS NOT "
+        f"NULL OR ({is_hash})) FROM information_schema.statistics AS s"
+        " WHERE non_unique = 0 AND table_schema IN %s GROUP BY table_schema, table_name, index_name"
+    )
+    keyed = set()
+    for schema, table, key, is_unfit in servers.query(connection, query, (names,)):
+        if key == "PRIMARY" or not is_unfit:
+            keyed.add(TableId(schema, table))
+    return keyed
+
+
+def _columns(connection: Connection, table: TableId) -> list[str]:
+    query = (
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND "
+        "table_name = %s ORDER BY ordinal_position"
+    )
+    return _names(connection, query, table)
+
+
+def _primary_key(connection: Connection, table: TableId) -> list[str]:
+    query = (
+        "SELECT column_name FROM information_schema.statistics"
+        " WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY "
+        "seq_in_index"
+    )
+    return _names(connection, query, table)
+
+
+def _names(connection: Connection, query: str, table: TableId) -> list[str]:
+    """The result of a query for one column."""
+    return [name for (name,) in servers.query(connection, query, table)]
 
 
 def _listed(tables: Iterable[TableId]) -> str:

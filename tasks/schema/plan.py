@@ -179,6 +179,7 @@ def make_plan(
         target = _target(at_target, dialect, load.target.zero_date)
         for table in _defined(load, found, target):
             tables.append(_plan(at_target, database, table, with_indexes))
+            at_target.rollback()  # lets go of the table, which others may be waiting to alter
             if table.id.schema:
                 schemas.add(table.id.schema)
         missing = [each for each in sorted(schemas) if not _has_schema(at_target, each)]

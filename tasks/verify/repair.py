@@ -153,13 +153,13 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
         source_connection(fetch.source, ANSWER_SECONDS, lag.server(side.table.feed)) as looking,
         _Sender(config, stop) as sender,
     ):
-        _refuse_engine(connection, side)
+        schemas = SchemaReader(looking)
+        _refuse_engine(schemas, looking, side)
         # On the connection that locks; --where does not matter, as rows are looked up by key.
         locking = SourceSide(side.table, connection, "1 = 1")
         # READ COMMITTED locks no gaps, so a missing row could be inserted meanwhile.
         servers.query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         servers.query(connection, f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}")
-        schemas = SchemaReader(looking)
         while part := list(islice(rest, ROWS_AT_ONCE)):
             _refuse_altered(schemas, side)
             with _locked(connection, side):
@@ -191,11 +191,12 @@ def _refuse_altered(schemas: SchemaReader, side: SourceSide) -> None:
         )
 
 
-def _refuse_engine(connection: Connection, side: SourceSide) -> None:
+def _refuse_engine(schemas: SchemaReader, connection: Connection, side: SourceSide) -> None:
     """Refuses other engines than InnoDB, as only InnoDB locks the gap where a row is missing."""
     table = side.table.mapped.source.id
     sql = "SELECT engine FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-    engine = servers.query(connection, sql, table)
+    with schemas.held([table]):
+        engine = servers.query(connection, sql, table)
     if not engine or str(engine[0][0]).lower() != "innodb":
         raise ConfigError(
             f"source table {table} is not in InnoDB, so its rows cannot be locked while they are "

@@ -269,7 +269,8 @@ def comparison_of(
     # Other databases have one character set for all columns.
     charsets = {}
     if table.dialect == "mysql":
-        charsets = charsets_of(opened.target, table.id)
+        with opened.database.reported(f"table {table.id}"):
+            charsets = charsets_of(opened.target, table.id)
     assert isinstance(opened.task.target, JdbcTarget)
     subject = subject_of(
         opened.task,

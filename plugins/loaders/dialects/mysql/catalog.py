@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.exc import DBAPIError
@@ -18,22 +18,26 @@ _GENERATED = "'VIRTUAL|STORED|PERSISTENT'"
 _EXACT = "(collation_name IN ('binary') OR collation_name REGEXP '(_0900|_nopad)_bin$')"
 _GRANTEE = "CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
 
+DICTIONARY_SINCE: Final = (8, 0)
 NO_TABLE: Final = {1146, 1049}  # no such table, or no such schema
-NO_ANSWER: Final = {1142, 1143, 1044, 1356}  # no right to read it; a view that cannot be read
+LOCKED: Final = {1205, 1213}  # a wait that was too long, or for each other
 
 
 def hold(connection: Connection, name: TableId) -> bool | None:
-    """Reads no row, which takes the lock."""
+    """Reads no row, which takes the lock. MySQL 8 needs none: its tables are in a dictionary that
+    DDL changes in transactions."""
+    dialect: Any = connection.dialect
+    if not dialect.is_mariadb and dialect.server_version_info >= DICTIONARY_SINCE:
+        return None
     sql = f"SELECT 1 FROM {QUOTING['mysql'].table(name)} LIMIT 0"
     try:
         connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
     except DBAPIError as error:
         [code, *_] = getattr(error.orig, "args", ()) or [0]
-        if code in NO_TABLE:
-            return False
-        if code in NO_ANSWER:
-            return None
-        raise
+        if code in LOCKED or error.connection_invalidated:
+            raise
+        # The user may lack the right to read it, or it may be a view that cannot be read.
+        return False if code in NO_TABLE else None
     return True
 
 

@@ -31,7 +31,7 @@ from cdcbus.plugins.loaders.dialect import (
     run_plain,
     unfit,
 )
-from cdcbus.plugins.loaders.dialects.mysql.catalog import CATALOG, COARSE, COLUMN_TYPE
+from cdcbus.plugins.loaders.dialects.mysql.catalog import CATALOG, COARSE, COLUMN_TYPE, hold
 from cdcbus.plugins.loaders.dialects.mysql.cells import (
     in_statements,
     literal_rows,
@@ -232,6 +232,7 @@ class Mysql:
                 yield row[0], tuple(row[1:])
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
+        hold(connection, table.id)
         parameters = {**table.id._asdict(), "key": list(table.key)}
         return bool(connection.execute(COARSE, parameters).scalar())
 
@@ -294,6 +295,7 @@ class Mysql:
     def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
         """Uses MODIFY with the definition that the server prints, and the new type: attributes that
         MODIFY omits would be lost."""
+        hold(connection, table.id)
         place = {**table.id._asdict(), "column": column}
         old_type = connection.execute(text(COLUMN_TYPE), place).scalar_one()
         show = f"SHOW CREATE TABLE {QUOTED.table(table.id)}"

@@ -60,6 +60,10 @@ class Locked:
         self.servers.append(server)
         yield self
 
+    @contextmanager
+    def held(self, tables: list[TableId]) -> Iterator[list[TableId]]:
+        yield tables
+
     def _sender(self, config: Any, _: object) -> Locked:
         self.names.append(config.transactional_id)
         return self

@@ -28,6 +28,7 @@ class Server:
         self.given: list[object] = []
         self.streamed: list[bool] = []
         self.decoders: dict[int, object] | None = {1: int}
+        self.dialect = SimpleNamespace(is_mariadb=True)
 
     # the source's
 
