@@ -91,10 +91,11 @@ def _head(
 def _next_record(
     task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int
 ) -> tuple[int, int, bytes | None] | None:
-    """The next record of a partition as `TopicLogs.records` gives it; None after the last one."""
+    """The next record of a partition as `TopicLogs.next_record` gives it; None after the last
+    one."""
     if is_beyond(task, offset):
         return None
-    return next(logs.records(partition, offset), None)
+    return logs.next_record(partition, offset)
 
 
 def _head_of(

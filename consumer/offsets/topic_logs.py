@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -75,6 +75,7 @@ class TopicLogs:
             "error_cb": self._refusals,
             "logger": LIBRARY_LOG,
         }
+        self._options = options
         self._consumer = make_client(Consumer, options)
 
     def __enter__(self) -> TopicLogs:
@@ -119,7 +120,8 @@ class TopicLogs:
             raise self._unavailable(error) from error
 
     def bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """The first offset held, and the end offset. Raises BusUnavailable."""
+        """The first offset held, and the end, or where the first open transaction begins. Raises
+        BusUnavailable."""
         try:
             low, high = self._consumer.get_watermark_offsets(
                 confluent_kafka.TopicPartition(*partition), timeout=self._ask_seconds
@@ -250,22 +252,51 @@ class TopicLogs:
         _, came_ms = message.timestamp()
         return came_ms, message.value()
 
+    def next_record(
+        self, partition: TopicPartition, offset: int
+    ) -> tuple[int, int, bytes | None] | None:
+        """The first record from an offset on, as `records` yields it; None where there is none. A
+        record of an open transaction counts, without its value, as readers of committed records
+        can still get it, and those behind it. Raises BusError, as `records`."""
+        records = self.records(partition, offset)
+        try:
+            return next(records)
+        except StopIteration as ended:
+            end: int = ended.value
+        # As the last answer to the reader has it.
+        place = confluent_kafka.TopicPartition(*partition)
+        _, beyond_open = self._consumer.get_watermark_offsets(place, cached=True)
+        if beyond_open <= end:
+            return None
+        client = make_client(Consumer, {**self._options, "isolation.level": "read_uncommitted"})
+        try:
+            for at, came_ms, _ in self._records(client, partition, end):
+                return at, came_ms, None
+        finally:
+            client.close()
+        return None
+
     def records(
         self, partition: TopicPartition, offset: int
-    ) -> Iterator[tuple[int, int, bytes | None]]:
-        """Yields the records from an offset up to the partition's present end: offset, time of
-        arrival in Kafka in epoch milliseconds, value. Raises BusError, also where Kafka no longer
-        holds the offset."""
-        self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
+    ) -> Generator[tuple[int, int, bytes | None], None, int]:
+        """Yields the records from an offset up to the partition's present end, or to the first open
+        transaction: offset, time of arrival in Kafka in epoch milliseconds, value. Returns where it
+        ended. Raises BusError, also where Kafka no longer holds the offset."""
+        return self._records(self._consumer, partition, offset)
+
+    def _records(
+        self, client: Consumer, partition: TopicPartition, offset: int
+    ) -> Generator[tuple[int, int, bytes | None], None, int]:
+        client.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             while True:
-                message = self._consumer.poll(self._ask_seconds)
+                message = client.poll(self._ask_seconds)
                 if message is None:
                     raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
                 error = message.error()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
-                        return
+                        return int(message.offset() or 0)
                     if error.code() == KafkaError._AUTO_OFFSET_RESET:
                         raise BusUnavailable(
                             f"Kafka at {self._servers} holds no record of {partition} at offset "
@@ -275,7 +306,7 @@ class TopicLogs:
                 _, came_ms = message.timestamp()
                 yield int(message.offset() or 0), came_ms, message.value()
         finally:
-            self._consumer.unassign()
+            client.unassign()
 
     def ahead(self, offsets: Mapping[TopicPartition, int]) -> tuple[int, int]:
         """The number of offsets from these to the ends, and the mean size in bytes of the next

@@ -11,7 +11,13 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.topic_logs import TopicLogs, chosen_partitions, partitions_of
+from cdcbus.consumer.offsets.kafka_admin import bounds_of
+from cdcbus.consumer.offsets.topic_logs import (
+    ASK_SECONDS,
+    TopicLogs,
+    chosen_partitions,
+    partitions_of,
+)
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders import offset_table
 from cdcbus.plugins.loaders.engine import Database
@@ -89,7 +95,7 @@ class Lag:
             # Without an offset nothing is applied; only an empty partition has passed then.
             offset = applied.get(partition, self._logs.bounds(partition)[0])
             # Transaction markers, which are not records, may follow the last record.
-            if offset < end and next(self._logs.records(partition, offset), None) is not None:
+            if offset < end and self._logs.next_record(partition, offset) is not None:
                 return False
             # Offsets only grow, so a partition that has passed is not looked at again.
             moment.passed.add(partition)
@@ -109,11 +115,12 @@ class Lag:
         return False
 
     def _topic_ends(self) -> dict[TopicPartition, int]:
-        ends = {}
+        partitions: list[TopicPartition] = []
         for topic in self._task.source.topics:
-            for partition in partitions_of(self._task, self._logs, topic):
-                _, ends[partition] = self._logs.bounds(partition)
-        return ends
+            partitions += partitions_of(self._task, self._logs, topic)
+        # What the fetch tasks have committed can lie behind somebody's open transaction.
+        bounds = bounds_of(self._task.source, partitions, ASK_SECONDS)
+        return {partition: end for partition, (_, end) in bounds.items()}
 
     def give_up(self) -> None:
         """Notes that what was waited for has not come."""

@@ -64,3 +64,34 @@ def test_a_record_that_has_just_come_is_not_old_though_another_clock_stamped_it(
     assert low_watermark_of(task, first, {first: 0, second: 0}, arrivals) == 0
     # A record that comes into the other partition now may be of the same moment.
     assert read_before_ms(task, {first: 1, second: 0}, arrivals) < stamp_ms
+
+
+def test_what_an_open_transaction_holds_back_has_not_been_read(
+    kafka: str, name: str, make_topic: Callable[..., str]
+) -> None:
+    """Readers of committed records see the end of a partition where an open transaction begins, as
+    that of a task that was killed; records that others have committed follow it."""
+    topic, now_ms = make_topic(name, 2), int(time() * 1000)
+    old_ms = now_ms - int(3 * IN_FLIGHT_SECONDS * 1000)
+    open_ = kafka_producer(kafka, {"transactional.id": name})
+    open_.init_transactions(60)
+    open_.begin_transaction()
+    open_.produce(topic, None, partition=1, timestamp=old_ms + 1)
+    assert open_.flush(60) == 0
+    producer = kafka_producer(kafka)
+    producer.produce(topic, None, partition=1, timestamp=old_ms + 2)
+    producer.produce(topic, None, partition=0, timestamp=old_ms + 3)
+    assert producer.flush(60) == 0
+    task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    arrivals = ArrivalClock()
+    arrivals.saw(now_ms)
+    begin = {first: 0, second: 0}
+    assert low_watermark_of(task, first, begin, arrivals) == 0
+    assert read_before_ms(task, {first: 1, second: 0}, arrivals) < old_ms
+    open_.abort_transaction(60)
+    # the record that was behind it
+    assert low_watermark_of(task, first, begin, arrivals) == 0
+    read = {first: 0, second: 2}
+    assert low_watermark_of(task, first, read, arrivals) == 1
+    assert read_before_ms(task, {**read, first: 1}, arrivals) > old_ms + 3

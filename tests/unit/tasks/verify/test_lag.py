@@ -12,6 +12,7 @@ from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.verify import lag as lag_module
 from cdcbus.tasks.verify import lag as module
 from cdcbus.tasks.verify.lag import Lag, Moment, fetch_position
 from tests.support.memory_zookeeper import MemoryZooKeeper
@@ -79,11 +80,13 @@ class Logs:
     ("partitions", "is_partial"), [((), False), ((0, 1), False), ((0,), True), ((1,), True)]
 )
 def test_what_comes_in_partitions_that_the_task_does_not_read_is_not_known_to_have_arrived(
+    monkeypatch: pytest.MonkeyPatch,
     zookeeper: MemoryZooKeeper,
     lag: Lag,
     partitions: tuple[int, ...],
     is_partial: bool,
 ) -> None:
+    monkeypatch.setattr(lag_module, "bounds_of", lambda _, asked, __: dict.fromkeys(asked, (0, 0)))
     zookeeper.put(STORED, stored("a"))
     connections: Any = {PLACE: None}
     others: Any = zookeeper
