@@ -49,7 +49,23 @@ def is_gone(holder: Mapping[str, Any]) -> bool:
     # Another boot or namespace: its process ids say nothing here.
     if not pid.isdigit() or token.split("/")[:2] != _token(os.getpid()).split("/")[:2]:
         return False
-    return _token(int(pid)) != token
+    try:
+        return _started_at(int(pid)) != token.split("/")[3]
+    except (FileNotFoundError, ProcessLookupError):
+        return not _is_there(int(pid))
+    except (OSError, IndexError):
+        return False
+
+
+def _is_there(pid: int) -> bool:
+    """Whether the kernel knows a process: /proc can hide those of other users (`hidepid`)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def operator() -> str:
@@ -100,11 +116,15 @@ def _token(pid: int) -> str:
     with suppress(OSError, IndexError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")
-        # Field 22, the start time; the name before it is in brackets and may hold any character.
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-        return f"{boot}/{namespace}/{pid}/{started}"
+        return f"{boot}/{namespace}/{pid}/{_started_at(pid)}"
     # Without /proc only the id is known, which `is_gone` never takes as proof.
     return f"{pid}"
+
+
+def _started_at(pid: int) -> str:
+    """When a process started, in ticks since the boot. Raises OSError, IndexError."""
+    # Field 22; the name before it is in brackets and may hold any character.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 
 def _address() -> str:

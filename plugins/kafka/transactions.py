@@ -91,6 +91,9 @@ class Transaction:
         while True:
             try:
                 (found,) = self._group.committed([self._place], timeout=writers.CONNECT_SECONDS)
+                # An error of the partition alone does not say that nothing was committed.
+                if found.error is not None:
+                    raise KafkaException(found.error)
                 return found.offset, found.metadata or ""
             except KafkaException as error:
                 if error.args[0].code() in _REFUSALS:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import replace
+from threading import Event
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -16,18 +17,23 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import BusRejected, PositionError
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, PositionError
+from cdcbus.plugins.kafka import producer as writers
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish import delivery
+from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import SECONDS, Running
 from tests.support.committed import committed, committed_canal
+from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -494,3 +500,25 @@ def test_wide_rows_of_a_backlog_are_not_committed_a_read_at_a_time(
         1 / delivery.COMMIT_SECONDS + 1 / task.position_interval_seconds
     )
     assert len(commits) <= by_time + 8, commits
+
+
+def test_a_commit_in_progress_does_not_count_as_none(
+    kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the task would resume from ZooKeeper, behind what the commit makes visible."""
+    topic = make_topic(name, 1)
+    other = kafka_producer(kafka, {"transactional.id": f"{name}-other"})
+    other.init_transactions(60)
+    other.begin_transaction()
+    with closing(Consumer({"bootstrap.servers": kafka, "group.id": name})) as group:
+        place = TopicPartition(topic, 0, 5, "a place")
+        other.send_offsets_to_transaction([place], group.consumer_group_metadata(), 60)
+    config = PublishConfig(kafka, topic, "canalRow", transactional_id=name)
+    with KafkaPublisher(config, CanalRow(), Event()) as publisher:
+        transaction = Transaction(publisher, config, name, topic, 0)
+        monkeypatch.setattr(writers, "CONNECT_SECONDS", 1.0)
+        with pytest.raises(BusUnavailable, match="does not say what was committed"):
+            transaction.committed()
+        monkeypatch.undo()
+        other.commit_transaction(60)
+        assert transaction.committed() == (5, "a place")
