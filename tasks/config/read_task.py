@@ -68,11 +68,13 @@ class ReadTask:
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """All diagnostics of a task's text; `task` is None when they include errors. `entries`: the
-    text's own entries by key, without those from named sources."""
+    text's own entries by key, without those from named sources. `draft`: the task also with
+    errors, of whose keys it lacks the values; None where its kind or a named source is unknown."""
 
     task: FetchTask | LoadTask | None
     diagnostics: Diagnostics
     entries: Mapping[str, Entry]
+    draft: FetchTask | LoadTask | None = None
 
     def using(self, needs: Callable[[str], bool]) -> Inspection:
         """The same for a command that needs these keys: their unfilled placeholders are errors."""
@@ -174,9 +176,10 @@ def _inspect(
         task = None
     # Last, so that it covers what named sources and the typed task have reported.
     _allow(own, diagnostics)
+    draft = task
     if diagnostics.of(Severity.ERROR):
         task = None
-    return Inspection(task, diagnostics, own)
+    return Inspection(task, diagnostics, own, draft)
 
 
 def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:

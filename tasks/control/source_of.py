@@ -21,10 +21,10 @@ from cdcbus.producer.schema.resolver import SchemaReader, labels_in
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.event_tables import is_own_table
 from cdcbus.producer.table_filter import TableFilter
-from cdcbus.tasks.config.diagnostics import Severity
-from cdcbus.tasks.config.read_task import Inspection, inspect_task
-from cdcbus.tasks.control.bus_settings import FILE_NAME, BusSettings
-from cdcbus.tasks.control.named_task import inspect_stored, is_file, place_of
+from cdcbus.tasks.config.read_task import Inspection
+from cdcbus.tasks.control.beside import Beside, inspected_beside, shown, tasks_beside
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.control.named_task import is_file, place_of
 from cdcbus.tasks.control.uses import Uses, named_task, task_of
 from cdcbus.tasks.lineage.ways import ways
 
@@ -77,11 +77,13 @@ def feeds_of(
     bus: BusSettings,
     source: str | None,
     uses: Uses = Uses.READ,
+    beside: Beside | None = None,
 ) -> list[Feed]:
     """The fetch tasks that write the topics of a consumer task, one per topic. `source`, a file or
     an id, names the one for all topics; without it they are looked for beside the task: in its
-    folder, or in ZooKeeper. `uses`: what their secrets are needed for. Raises ConfigError, which
-    names --source, where a topic has none or several."""
+    folder, or in ZooKeeper. `uses`: what their secrets are needed for; `beside`: those tasks, if
+    they are known. Raises ConfigError, which names --source, where a topic has none or several;
+    tasks that cannot be read do not count."""
     if source is not None:
         task = named_task(source, bus, lambda _: uses)
         if not isinstance(task, FetchTask):
@@ -90,32 +92,39 @@ def feeds_of(
                 "KAFKA_SYNC"
             )
         return [Feed(task, load, place_of(source), frozenset(load.source.topics))]
-    beside = tasks_beside(word, bus)
+    if beside is None:
+        beside = tasks_beside(word, bus)
     chosen: dict[str, set[str]] = {}
     for topic in load.source.topics:
         writers = []
-        for place, task in beside.items():
-            if isinstance(task, FetchTask) and _writes(task, topic, load):
+        for place, task in beside.tasks.items():
+            if not isinstance(task, FetchTask) or not _writes(task, topic, load):
+                continue
+            # Of another environment, its Kafka is another one, too, unless it says the same.
+            if place not in beside.elsewhere or _is_at_one(task, [load.source.servers]):
                 writers.append(place)
         if len(writers) != 1:
-            raise _unclear_feed(word, topic, writers)
+            raise _unclear_feed(word, topic, writers, beside)
         chosen.setdefault(writers[0], set()).add(topic)
     feeds: list[Feed] = []
     for place, topics in chosen.items():
         # Read again, as a secret that is missing here now matters.
-        fetch = _fetch(_inspected(place, word, bus), place, uses)
+        fetch = _fetch(inspected_beside(place, word, bus), place, uses)
         feeds.append(Feed(fetch, load, place, frozenset(topics)))
     return feeds
 
 
-def _unclear_feed(word: str, topic: str, writers: list[str]) -> ConfigError:
+def _unclear_feed(word: str, topic: str, writers: list[str], beside: Beside) -> ConfigError:
     """The error about a topic that no task, or several tasks write."""
     written = f"no fetch task {_where(word)} writes"
     if writers:
         written = f"{' and '.join(writers)} write"
+    unread = ""
+    if beside.unread_feeds and not writers:
+        unread = f" (it may be one that cannot be read: {shown(beside.unread_feeds)})"
     return ConfigError(
         f"{place_of(word)} reads topic {topic}, and {written} to it: name the fetch task that "
-        "feeds it with --source FILE"
+        f"feeds it with --source FILE{unread}"
     )
 
 
@@ -123,47 +132,6 @@ def _where(word: str) -> str:
     if is_file(word):
         return f"in folder {Path(word).parent}"
     return "in ZooKeeper"
-
-
-def tasks_beside(word: str, bus: BusSettings) -> dict[str, FetchTask | LoadTask]:
-    """The tasks beside a task, itself included, by file or id; those that cannot be read are left
-    out. They may lack secrets."""
-    if is_file(word):
-        files = set(Path(word).parent.glob("*.properties"))
-        # The settings of all tasks may lie in the same folder.
-        files.discard(Path(word).parent / FILE_NAME)
-        places = sorted(map(str, files))
-    else:
-        places = _stored_ids(bus)
-    found: dict[str, FetchTask | LoadTask] = {}
-    for place in places:
-        try:
-            task = _inspected(place, word, bus).task
-        # A broken file beside the task is not the task's fault; if it was the one, none is found.
-        except CdcError:
-            continue
-        if isinstance(task, FetchTask | LoadTask):
-            found[place] = task
-    return found
-
-
-def _stored_ids(bus: BusSettings) -> list[str]:
-    from cdcbus.tasks.zookeeper.connection import connect
-    from cdcbus.tasks.zookeeper.tasks import TaskNodes
-
-    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
-    try:
-        return list(TaskNodes(client).ids())
-    finally:
-        client.stop()
-        client.close()
-
-
-def _inspected(place: str, word: str, bus: BusSettings) -> Inspection:
-    if is_file(word):
-        file = Path(place)
-        return inspect_task(file, bus.filling, Severity.NOTE, bus.source_lookup(file))
-    return inspect_stored(place, bus, Severity.NOTE)
 
 
 def _fetch(inspection: Inspection, place: str, uses: Uses) -> FetchTask:
@@ -180,18 +148,22 @@ def further_feeds(
     another one. Those of a Kafka with other addresses, whose topics only have the same names, do
     not count."""
     own = {feed.fetch.task_id for feed in feeds}
-    addresses = _addresses(load.source.servers)
-    for feed in feeds:
-        addresses |= _addresses(feed.fetch.publish.servers)
+    addresses = [load.source.servers, *(feed.fetch.publish.servers for feed in feeds)]
     found = []
     for task in beside:
         if not isinstance(task, FetchTask) or task.task_id in own:
             continue
-        if addresses.isdisjoint(_addresses(task.publish.servers)):
+        if not _is_at_one(task, addresses):
             continue
         if any(_feeds(task, topic, load) for topic in load.source.topics):
             found.append(task)
     return found
+
+
+def _is_at_one(task: FetchTask, addresses: Iterable[str]) -> bool:
+    """Whether a fetch task's Kafka has one of the addresses."""
+    own = _addresses(task.publish.servers)
+    return any(not own.isdisjoint(_addresses(each)) for each in addresses)
 
 
 def _addresses(bootstrap: str) -> set[str]:

@@ -36,13 +36,13 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.producer.snapshot.reader import ChunkReader
+from cdcbus.tasks.control.beside import refuse, tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (
     consumer_task,
     feeds_of,
     further_feeds,
     mapped_tables,
-    tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.beginning import begin, begin_tables, settle_again
@@ -102,9 +102,12 @@ def run_direct(
     if RESTARTED_VARIABLE not in os.environ:
         os.environ.pop(BEGUN_VARIABLE, None)
     load = consumer_task(word, bus, Uses.READ | Uses.WRITE | Uses.KAFKA)
-    feeds = feeds_of(word, load, bus, source)
+    # Once for all, so that a task that can be read only the next time is not overlooked.
+    beside = tasks_beside(word, bus)
+    feeds = feeds_of(word, load, bus, source, beside=beside)
     check_tasks(load, feeds)
-    further = further_feeds(load, feeds, tasks_beside(word, bus).values()) if source else []
+    refuse(beside.unread_feeds, f"a direct load of task {load.task_id}")
+    further = further_feeds(load, feeds, beside.tasks.values()) if source else []
     if not tables:
         check_further(load, further)
     if is_added_loader(load.loader):

@@ -63,8 +63,8 @@ class Options:
 @dataclass(slots=True)
 class Comparison:
     """The comparison of one table. `told` is called with the number of source rows done so far.
-    `others`: the ids of other tasks that may write to the target table, whose rows are not known
-    from extra ones."""
+    `others`: the other tasks that may write to the target table, whose rows are not known from
+    extra ones."""
 
     subject: Subject
     sources: Sequence[SourceSide]

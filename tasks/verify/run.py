@@ -24,6 +24,7 @@ from cdcbus.plugins.registry import is_added_loader
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.control.beside import Beside, refuse, shown, tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (
     Feed,
@@ -32,7 +33,6 @@ from cdcbus.tasks.control.source_of import (
     feeds_of,
     further_feeds,
     mapped_tables,
-    tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.lineage.sharing import may_send, other_writers
@@ -53,6 +53,7 @@ from cdcbus.tasks.zookeeper.connection import connect
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
+LOG = logging.getLogger(__name__)
 CONNECTIONS: Final = 3
 """One to read rows, one for catalogs and offsets, one to spare."""
 
@@ -72,24 +73,39 @@ class Opened:
     target: TargetConnection
     loader: JdbcBatch
     lag: Lag
-    beside: Sequence[FetchTask | LoadTask]
+    beside: Beside
     further: Sequence[FetchTask]
     zookeeper: KazooClient
 
 
 @contextmanager
 def opened(
-    word: str, bus: BusSettings, source: str | None, *, is_sending: bool = False
+    word: str,
+    bus: BusSettings,
+    source: str | None,
+    *,
+    is_repairing: bool = False,
+    is_sending: bool = False,
 ) -> Iterator[Opened]:
-    """Opens everything for a comparison. `is_sending`: rows will be published, as the fetch tasks
-    do. Raises CdcError where a server does not answer, or the task cannot be compared."""
+    """Opens everything for a comparison. `is_repairing`: to repair what differs, or to show how.
+    `is_sending`: rows will be published, as the fetch tasks do. Raises CdcError where a server does
+    not answer, or the task cannot be compared, or not be repaired."""
     # kazoo's own lines would mix with the report, and its errors are raised anyway.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     every = Uses.READ | Uses.WRITE | Uses.KAFKA
     task = consumer_task(word, bus, every)
     assert isinstance(task.target, JdbcTarget)
     _refuse_task(task)
-    feeds = feeds_of(word, task, bus, source, every if is_sending else Uses.READ)
+    beside = tasks_beside(word, bus)
+    feeds = feeds_of(word, task, bus, source, every if is_sending else Uses.READ, beside)
+    if is_repairing:
+        refuse(beside.unread, f"a repair of task {task.task_id}")
+    for place, each in beside.unread.items():
+        LOG.warning(
+            "%s cannot be read, so rows that it sends to the target are not compared: %s",
+            place,
+            each.reason,
+        )
     for feed in feeds:
         _refuse_feed(feed)
     # A name of its own, as a start of the task ends other sessions of its name.
@@ -117,7 +133,6 @@ def opened(
         logs = stack.enter_context(TopicLogs(task))
         loader = JdbcBatch(database, target.task_id)
         lag = Lag(task, feeds, connections, zookeeper, logs, database)
-        beside = list(tasks_beside(word, bus).values())
         yield Opened(
             task,
             feeds,
@@ -127,7 +142,7 @@ def opened(
             loader,
             lag,
             beside,
-            further_feeds(task, feeds, beside),
+            further_feeds(task, feeds, beside.tasks.values()),
             zookeeper,
         )
 
@@ -192,8 +207,20 @@ def verify(
                 f"the server has gone away or refuses it ({code}); look at its log, and run it "
                 "again"
             )
+        _doubt(comparison.report, opened.beside)
         has_failed = bool(comparison.report.error)
         yield comparison.report, None if has_failed else comparison
+
+
+def _doubt(report: TableReport, beside: Beside) -> None:
+    """Makes a report an error if rows that only the target has may be of a task that could not be
+    read, and nothing is known to differ: they may be a difference."""
+    is_unknown = report.of_others and not beside.unread.keys().isdisjoint(report.others)
+    if is_unknown and report.result in ("equal", "changing"):
+        report.error = (
+            f"{report.of_others:,} rows that only the target has may be of a task that cannot be "
+            f"read: {shown(beside.unread)}; correct what is wrong there, and run it again"
+        )
 
 
 def _unseen(
@@ -298,8 +325,10 @@ def comparison_of(
 
 
 def _others(opened: Opened, target: TableId) -> list[str]:
-    """The ids of the tasks whose rows may be in a target table, too."""
-    others = set(other_writers(target, opened.task, opened.beside))
+    """The ids of the tasks whose rows may be in a target table, too, and where tasks are that could
+    not be read."""
+    tasks = list(opened.beside.tasks.values())
+    others = set(other_writers(target, opened.task, tasks)) | opened.beside.unread.keys()
     for fetch in opened.further:
         if may_send(target, fetch, opened.task):
             others.add(fetch.task_id)

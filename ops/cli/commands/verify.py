@@ -165,7 +165,13 @@ def verify(
     try:
         with (
             _Progress(not as_json) as progress,
-            opened(word, bus, source, is_sending=mending.is_sending and not dry_run) as both,
+            opened(
+                word,
+                bus,
+                source,
+                is_repairing=mending.is_sending,
+                is_sending=mending.is_sending and not dry_run,
+            ) as both,
         ):
             found = verify_tables(both, options, tables, where, progress)
             _mend(found, both, mending, progress, reports)

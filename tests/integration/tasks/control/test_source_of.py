@@ -5,6 +5,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.errors import ConfigError, SourceRefused
+from cdcbus.tasks.control.beside import tasks_beside
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.control.source_of import (
     MappedTable,
@@ -79,7 +80,13 @@ def test_a_task_in_zookeeper_finds_its_source_there(
         opened.load(load_text(f"{name}l", stack, name))
         bus = read_bus_settings({"zookeeper": opened.address}, environ=passwords, folder=tmp_path)
         (feed,) = feeds_of(f"{name}l", consumer_task(f"{name}l", bus, Uses.WRITE), bus, None)
+        opened.client.create("/datas/task/broken/dist/shop", b"{", makepath=True)
+        # As of a task that runs from a file.
+        opened.client.create("/datas/task/state/position", makepath=True)
+        beside = tasks_beside(f"{name}l", bus)
     assert feed.fetch.task_id == f"{name}f"
+    assert beside.tasks.keys() == {f"{name}f", f"{name}l"}
+    assert beside.unread.keys() == {"broken"}
 
 
 def test_a_source_that_refuses_everywhere_is_told(

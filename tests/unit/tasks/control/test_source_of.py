@@ -11,6 +11,7 @@ from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control import source_of
+from cdcbus.tasks.control.beside import tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
 from cdcbus.tasks.control.source_of import (
     consumer_task,
@@ -19,7 +20,6 @@ from cdcbus.tasks.control.source_of import (
     mapped_tables,
     record_type,
     source_connection,
-    tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.run import run_direct
@@ -87,14 +87,6 @@ def test_the_one_fetch_task_of_the_folder_that_writes_the_topic_is_taken(
     assert found(load(tmp_path, "shop"), bus) == {"a": {"shop"}}
 
 
-def test_tasks_of_both_kinds_that_can_be_read_are_beside_a_task(
-    tmp_path: Path, bus: BusSettings
-) -> None:
-    fetch_task, load_task = put(tmp_path, "a", "shop"), load(tmp_path, "shop")
-    (tmp_path / "broken.properties").write_text("taskId=")
-    assert tasks_beside(load_task, bus).keys() == {fetch_task, load_task}
-
-
 def test_each_topic_may_have_a_fetch_task_of_its_own(tmp_path: Path, bus: BusSettings) -> None:
     put(tmp_path, "a", "one")
     put(tmp_path, "b", "two")
@@ -132,7 +124,7 @@ def test_the_named_one_is_taken_among_several(tmp_path: Path, bus: BusSettings) 
 def further(word: str, bus: BusSettings, source: str) -> list[str]:
     task = consumer_task(word, bus, Uses.WRITE)
     feeds = feeds_of(word, task, bus, source)
-    found = further_feeds(task, feeds, tasks_beside(word, bus).values())
+    found = further_feeds(task, feeds, tasks_beside(word, bus).tasks.values())
     return [fetch.task_id for fetch in found]
 
 

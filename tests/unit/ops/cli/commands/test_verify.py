@@ -52,7 +52,7 @@ class World:
         self.audited: list[str] = []
         self.planned = [Planned(Op.INSERT, "shop.orders", "orders", {"id": "1", "part": None})]
         self.options: Options | None = None
-        self.logs_in_to_send = False
+        self.logs_in_to_send = self.needs_all_tasks = False
         self.asked: tuple[Sequence[str], str] | None = None
         monkeypatch.setattr(run, "opened", self._opened)
         monkeypatch.setattr(run, "verify", self._verify)
@@ -66,8 +66,8 @@ class World:
         return CliRunner().invoke(main, ["verify", "7", *words], input=answer)
 
     @contextmanager
-    def _opened(self, *_: object, is_sending: bool = False) -> Iterator[Any]:
-        self.logs_in_to_send = is_sending
+    def _opened(self, *_: object, is_repairing: bool, is_sending: bool) -> Iterator[Any]:
+        self.logs_in_to_send, self.needs_all_tasks = is_sending, is_repairing
         yield SimpleNamespace(zookeeper=self.zookeeper, lag=None, task=SimpleNamespace(task_id="7"))
 
     def _verify(
@@ -196,6 +196,7 @@ def test_without_repair_nothing_is_published(monkeypatch: pytest.MonkeyPatch) ->
     world = World(monkeypatch, different())
     world.run()
     assert (world.published, world.audited) == ([], [])
+    assert not world.needs_all_tasks
 
 
 def test_a_repair_asks_publishes_and_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +223,7 @@ def test_a_dry_run_shows_what_would_be_sent(monkeypatch: pytest.MonkeyPatch) -> 
     assert done.output.count("INSERT shop.orders") == 100
     assert "and 3 more" in done.output
     assert (done.exit_code, world.published) == (1, [])
-    assert not world.logs_in_to_send
+    assert not world.logs_in_to_send and world.needs_all_tasks
 
 
 def test_a_repair_that_is_agreed_to_beforehand_does_not_ask(
