@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node, patiently
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.last import VerifyNodes, last_verify
-from cdcbus.tasks.verify.run import opened, verify
+from cdcbus.tasks.verify.run import may_belong, opened, verify
 from cdcbus.tasks.zookeeper.znode import now
 
 if TYPE_CHECKING:
@@ -36,5 +37,6 @@ def verify_task(task_id: str, throttle: int, bus: BusSettings) -> None:
             begun_at,
             now(),
             f"node {os.environ.get(NODE_VARIABLE, '?')}",
+            partial(may_belong, both),
         )
         patiently(lambda: nodes.put_last(task_id, found))

@@ -3,7 +3,7 @@ target table of each table of their sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +57,15 @@ class MappedTable:
     @property
     def target(self) -> TableId:
         return self.route.target
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """`tables`: sorted by name, one entry per target table. `unreadable`: source tables that would
+    be among them, but that the user may not read -> their target tables."""
+
+    tables: list[MappedTable]
+    unreadable: Mapping[TableId, Sequence[TableId]]
 
 
 def consumer_task(word: str, bus: BusSettings, uses: Uses) -> LoadTask:
@@ -239,11 +248,10 @@ def _is_at(connection: Connection, server: str, config: SourceConfig) -> bool:
         return True
 
 
-def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
-    """The source tables that both tasks' filters let into the feed's topics, sorted by name, one
-    entry per target table, without the tasks' own tables. Raises ConfigError where there is none,
-    and for a fetch task with a mapper or an event processor, whose records are not the source's
-    rows."""
+def mapped_tables(feed: Feed, connection: Connection) -> Mapped:
+    """The source tables that both tasks' filters let into the feed's topics, without the tasks' own
+    tables. Raises ConfigError where there is none, and for a fetch task with a mapper or an event
+    processor, whose records are not the source's rows."""
     if feed.fetch.transform:
         raise ConfigError(
             f"{feed.place} has mapper[i] or consumer.eventProcessor of its own, so its records "
@@ -253,23 +261,56 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
     reader = SchemaReader(connection)
     topics = _topics(feed, sorted(reader.tables()))
     mapper = feed.load.mapper
-    schemas: dict[TableId, TableSchema] = {}
-    if topics:
-        schemas = reader.schemas(list(topics))
+    schemas = reader.schemas(list(topics)) if topics else {}
     found = []
     for table, schema in schemas.items():
         columns = tuple(Column(column.name, record_type(column)) for column in schema.columns)
         source = Table(table, columns, schema.key)
         for route in mapper.routes(table):
             found.append(MappedTable(source, schema, topics[table], route, _copied(route, source)))
-    if not found:
+    unreadable = {}
+    for table in _unreadable(reader, topics.keys() - schemas.keys()):
+        unreadable[table] = [route.target for route in mapper.routes(table)]
+    if not found and not unreadable:
         raise ConfigError(
             f"{feed.place} lets no table of its source pass into topic "
             f"{', '.join(sorted(feed.topics))} that task {feed.load.task_id} takes: correct "
             "consumer.source.filter, consumer.includes and excludes, GRANT SELECT on the tables, "
             "or name another fetch task with --source FILE"
         )
-    return sorted(found, key=lambda each: (each.source.id, each.target))
+    return Mapped(sorted(found, key=lambda each: (each.source.id, each.target)), unreadable)
+
+
+def _unreadable(reader: SchemaReader, missing: Set[TableId]) -> list[TableId]:
+    """Those of the listed tables without a schema that are still listed, so not just dropped."""
+    if not missing:
+        return []
+    return sorted(missing & set(reader.tables()))
+
+
+def unreadable_reason(tables: Iterable[TableId]) -> str:
+    """The sentence about source tables that the user may not read."""
+    names = ", ".join(map(str, tables))
+    return (
+        f"source table {names} is there and belongs to the task, but the fetch task's user may not "
+        "read it: GRANT SELECT on it, or leave it out (consumer.source.filter of the fetch task, "
+        "consumer.excludes of the consumer task)"
+    )
+
+
+def unseen(load: LoadTask, seen: Iterable[TableId]) -> list[str]:
+    """The tables that a consumer task names, and that are not among those seen, in upper case."""
+    # includes is in upper case, as porter ignores the case of names.
+    return sorted(load.includes - {str(table).upper() for table in seen})
+
+
+def unseen_reason(names: str) -> str:
+    """The sentence about tables that the consumer task names, and the source does not show."""
+    return (
+        f"source table {names} is in consumer.includes, but the source shows no such table to "
+        "the fetch task's user, or the fetch task's filter leaves it out: GRANT SELECT on it, "
+        "or correct the list"
+    )
 
 
 def _topics(feed: Feed, tables: Sequence[TableId]) -> dict[TableId, str]:

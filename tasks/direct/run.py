@@ -43,6 +43,9 @@ from cdcbus.tasks.control.source_of import (
     feeds_of,
     further_feeds,
     mapped_tables,
+    unreadable_reason,
+    unseen,
+    unseen_reason,
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.beginning import begin, begin_tables, settle_again
@@ -234,18 +237,22 @@ def _checked_tables(
     `known`: the tables of a load that is continued, which replace `names`."""
     load = opened.load
     targets: dict[TableId, TargetTable] = {}
-    wanted = {name.lower() for name in names}
+    seen: list[TableId] = []
     for source in opened.sources:
         reader = ChunkReader(source.feed.fetch.source, source.server)
         with servers.reported(source.feed.fetch.source), closing(reader):
-            for mapped in mapped_tables(source.feed, source.connection):
+            both = mapped_tables(source.feed, source.connection)
+            unreadable = []
+            for table, its in both.unreadable.items():
+                seen.append(table)
+                if _is_wanted(table, its, names, known):
+                    unreadable.append(table)
+            if unreadable:
+                raise ConfigError(unreadable_reason(unreadable))
+            for mapped in both.tables:
                 table = mapped.source.id
-                words = {*_words(table), str(mapped.target).lower()}
-                is_wanted = not names or not wanted.isdisjoint(words)
-                # A load that is continued keeps its tables.
-                if known:
-                    is_wanted = table in known
-                if not is_wanted:
+                seen.append(table)
+                if not _is_wanted(table, [mapped.target], names, known):
                     continue
                 _refuse_second(opened, source, table)
                 selected = source.tables.get(table) or reader.describe(table)
@@ -257,6 +264,8 @@ def _checked_tables(
                 assert target is not None
                 targets[target.id] = target
                 source.tables[table] = selected
+    if not names and not known and (missing := unseen(load, seen)):
+        raise ConfigError(unseen_reason(", ".join(missing)))
     chosen: set[TableId] = set()
     for source in opened.sources:
         chosen |= source.tables.keys()
@@ -267,6 +276,19 @@ def _checked_tables(
             f"{load.task_id}: put it back, or start again with --anew"
         )
     return list(targets.values())
+
+
+def _is_wanted(
+    table: TableId,
+    targets: Iterable[TableId],
+    names: Sequence[str],
+    known: Mapping[TableId, TableProgress],
+) -> bool:
+    """Whether a table is to be loaded. A load that is continued keeps its tables."""
+    if known:
+        return table in known
+    words = {*_words(table), *(str(target).lower() for target in targets)}
+    return not names or any(name.lower() in words for name in names)
 
 
 def _refuse_second(opened: Opened, source: Source, table: TableId) -> None:

@@ -22,6 +22,7 @@ from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
+from cdcbus.tasks.control.source_of import unseen as unseen_of
 from cdcbus.tasks.schema.compare import Difference, differences
 from cdcbus.tasks.schema.create_table import (
     PLAIN_BACKSLASHES,
@@ -104,7 +105,8 @@ class TablePlan:
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
     """All target tables of a task, and their missing schemas. `schemas`: the statements that create
-    these, if asked for. `unseen`: tables that the task names, and the source does not show."""
+    these, if asked for. `unseen`: tables that the task names, and the source does not show; and
+    those that the source shows, but that cannot be read."""
 
     dialect: str
     tables: tuple[TablePlan, ...]
@@ -156,9 +158,9 @@ def make_plan(
 ) -> SchemaPlan:
     """The plan from the source's tables and the target's; changes nothing. Raises CdcError."""
     assert isinstance(load.target, JdbcTarget)
-    found = _described(feeds)
-    seen = {str(each.source.id).upper() for each, _ in found}
-    unseen = tuple(sorted(load.includes - seen))
+    found, unreadable = _described(feeds)
+    names = unseen_of(load, [*(each.source.id for each, _ in found), *unreadable])
+    unseen = (*names, *map(str, unreadable))
     url = read_url(load.target)
     dialect = url.dialect
     tables = []
@@ -189,13 +191,19 @@ def make_plan(
     return SchemaPlan(dialect, tuple(tables), tuple(missing), tuple(made), unseen)
 
 
-def _described(feeds: Sequence[Feed]) -> list[tuple[MappedTable, TableDetails]]:
+def _described(
+    feeds: Sequence[Feed],
+) -> tuple[list[tuple[MappedTable, TableDetails]], list[TableId]]:
+    """The tables, and those that cannot be read."""
     found = []
+    unreadable: list[TableId] = []
     for feed in feeds:
         with source_connection(feed.fetch.source, READ_SECONDS) as connection:
-            mapped = mapped_tables(feed, connection)
+            both = mapped_tables(feed, connection)
+            mapped = both.tables
+            unreadable += both.unreadable
             with SchemaReader(connection).held({each.source.id for each in mapped}) as there:
-                details = read_details(connection, there)
+                details = read_details(connection, there) if there else {}
         for each in mapped:
             if each.source.id not in details:
                 raise ConfigError(
@@ -203,7 +211,7 @@ def _described(feeds: Sequence[Feed]) -> list[tuple[MappedTable, TableDetails]]:
                     "being replaced by another, do this again when that is done"
                 )
             found.append((each, details[each.source.id]))
-    return found
+    return found, unreadable
 
 
 def _defined(

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -24,6 +24,11 @@ TABLES_KEPT: Final = 200
 LONGEST_ERROR: Final = 500
 # The tables that a sentence for operators names; the others are counted.
 NAMED: Final = 5
+UNSEEN: Final = (
+    "it differed before, and the source shows no table for it any more: GRANT SELECT on the source "
+    "table to the fetch task's user, or leave it out with consumer.excludes; if it was dropped "
+    "there, drop it at the target, too"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +86,15 @@ class LastVerify:
 
 
 def last_verify(
-    reports: Sequence[TableReport], before: LastVerify | None, begun: str, ended: str, by: str
+    reports: Sequence[TableReport],
+    before: LastVerify | None,
+    begun: str,
+    ended: str,
+    by: str,
+    may_belong: Callable[[str], bool] = lambda _: True,
 ) -> LastVerify:
-    """The result to store after a verify of all tables. `before`: the previous result."""
+    """The result to store after a verify of all tables. `before`: the previous result.
+    `may_belong`: whether a target table without a report may still be one of the task's."""
     known = {}
     if before:
         known = {each.table: each for each in before.different}
@@ -98,6 +109,11 @@ def last_verify(
         # Rows that keep changing do not count as different, so a known difference ends here, too.
         if report.result not in ("equal", "changing"):
             found.append(_found(report, known.get(report.target), ended))
+    for name in sorted(known.keys() - {report.target for report in reports}):
+        # Otherwise a table that can no longer be seen would end the alarm.
+        if may_belong(name):
+            results["error"] += 1
+            found.append(replace(known[name], result="error", error=UNSEEN))
     # Tables that differ come first, so that TABLES_KEPT never cuts them before others.
     found.sort(key=lambda each: (not each.since, each.table))
     return LastVerify(

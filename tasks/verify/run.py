@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pymysql
@@ -33,6 +34,9 @@ from cdcbus.tasks.control.source_of import (
     feeds_of,
     further_feeds,
     mapped_tables,
+    unreadable_reason,
+    unseen,
+    unseen_reason,
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.lineage.sharing import may_send, other_writers
@@ -182,12 +186,18 @@ def verify(
     """Compares each target table in turn. Yields its report, and its comparison, None where that
     failed. `tables`: only these, by their names at the source or at the target. Raises ConfigError
     for an unknown name."""
-    groups = _grouped(opened, tables)
+    groups, unreadable = _grouped(opened, tables)
     if not tables:
         # Only where all tables are compared: with --table the others are not expected.
-        for report in _unseen(opened, groups):
-            yield report, None
+        seen = [*chain(*unreadable.values()), *chain(*map(_source_names, groups.values()))]
+        for name in unseen(opened.task, seen):
+            yield TableReport(name, [name], error=unseen_reason(name)), None
+    for target, sources in unreadable.items():
+        error = unreadable_reason(sources)
+        yield TableReport(str(target), list(map(str, sources)), error=error), None
     for target, mapped in groups.items():
+        if target in unreadable:
+            continue
         report = TableReport(str(target), list(map(str, _source_names(mapped))))
         try:
             comparison = comparison_of(opened, target, mapped, options, where, told)
@@ -223,62 +233,62 @@ def _doubt(report: TableReport, beside: Beside) -> None:
         )
 
 
-def _unseen(
-    opened: Opened, groups: Mapping[TableId, Sequence[tuple[Feed, MappedTable]]]
-) -> Iterator[TableReport]:
-    """Error reports for tables that the task names but the source does not show, as a table that
-    cannot be seen is not known to be equal."""
-    # includes is in upper case, as porter ignores the case of names.
-    seen = set()
-    for mapped in groups.values():
-        seen |= {str(name).upper() for name in _source_names(mapped)}
-    for name in sorted(opened.task.includes - seen):
-        error = (
-            f"source table {name} is in consumer.includes, but the source shows no such table to "
-            "the fetch task's user, or the fetch task's filter leaves it out: GRANT SELECT on it, "
-            "or correct the list"
-        )
-        yield TableReport(name, [name], error=error)
-
-
 Groups = dict[TableId, list[tuple[Feed, MappedTable]]]
+Unreadable = dict[TableId, list[TableId]]
 
 
-def _grouped(opened: Opened, tables: Sequence[str]) -> Groups:
-    """The source tables of each target table. `tables`: see `verify`."""
+def _grouped(opened: Opened, tables: Sequence[str]) -> tuple[Groups, Unreadable]:
+    """The source tables of each target table; those that cannot be read apart. `tables`: see
+    `verify`."""
     found: Groups = {}
+    unreadable: Unreadable = {}
     for feed in opened.feeds:
-        for each in mapped_tables(feed, opened.sources[feed.place]):
+        mapped = mapped_tables(feed, opened.sources[feed.place])
+        for each in mapped.tables:
             found.setdefault(each.target, []).append((feed, each))
+        for source, targets in mapped.unreadable.items():
+            for target in targets:
+                unreadable.setdefault(target, []).append(source)
     if not tables:
-        return found
-    chosen: Groups = {}
+        return found, unreadable
+    names: dict[TableId, list[TableId]] = {}
+    for target in [*found, *unreadable]:
+        sources = _source_names(found.get(target, ()))
+        names[target] = [target, *sources, *unreadable.get(target, ())]
+    chosen: set[TableId] = set()
     for word in tables:
-        matching = _matching(found, word)
+        matching = {target for target in names if _is_any_named(word, names[target])}
         if not matching:
             raise ConfigError(
                 f"--table {word}: task {opened.task.task_id} has no such table; it has "
-                f"{', '.join(sorted(map(str, found)))}"
+                f"{', '.join(sorted(map(str, names)))}"
             )
         chosen |= matching
-    return chosen
-
-
-def _matching(groups: Groups, word: str) -> Groups:
-    found = {}
-    for target, mapped in groups.items():
-        names = [target, *_source_names(mapped)]
-        if any(_is_named(word, name) for name in names):
-            found[target] = mapped
-    return found
+    return (
+        {target: mapped for target, mapped in found.items() if target in chosen},
+        {target: sources for target, sources in unreadable.items() if target in chosen},
+    )
 
 
 def _source_names(mapped: Sequence[tuple[Feed, MappedTable]]) -> list[TableId]:
     return [each.source.id for _, each in mapped]
 
 
-def _is_named(word: str, table: TableId) -> bool:
-    return word.lower() in (str(table).lower(), table.table.lower())
+def _is_any_named(word: str, tables: Sequence[TableId]) -> bool:
+    lower = word.lower()
+    return any(lower in (str(table).lower(), table.table.lower()) for table in tables)
+
+
+def may_belong(opened: Opened, name: str) -> bool:
+    """Whether a target table of this name may have rows of the task, although the source shows no
+    table for it: neither do the tasks leave it out, nor is it gone. Raises CdcError."""
+    target = TableId(*name.split(".", 1)) if name.count(".") == 1 else None
+    # A name with more dots is not known to mean this table.
+    if target is None:
+        return True
+    if not any(may_send(target, feed.fetch, opened.task) for feed in opened.feeds):
+        return False
+    return opened.loader.table(target) is not None
 
 
 def comparison_of(

@@ -140,8 +140,8 @@ def _planned(
 def _print(found: SchemaPlan) -> None:
     for name in found.unseen:
         click.echo(
-            f"-- source table {name} is in consumer.includes, and the source shows no such table "
-            "to the fetch task's user, or its filter leaves it out"
+            f"-- source table {name} belongs to the task, and the fetch task's user may not read "
+            "it, or the source shows no such table, or the fetch task's filter leaves it out"
         )
     if not found.tables:
         click.echo(f"-- {NO_TABLE}")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -214,11 +215,15 @@ def _keep(both: Opened, reports: list[TableReport], begun: str) -> None:
     """Stores the result for --last. A failure to do so is a warning: the result stands."""
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.verify.last import VerifyNodes, last_verify
+    from cdcbus.tasks.verify.run import may_belong
     from cdcbus.tasks.zookeeper.znode import now
 
     nodes, task_id = VerifyNodes(both.zookeeper), both.task.task_id
     try:
-        nodes.put_last(task_id, last_verify(reports, nodes.last(task_id), begun, now(), operator()))
+        last = last_verify(
+            reports, nodes.last(task_id), begun, now(), operator(), partial(may_belong, both)
+        )
+        nodes.put_last(task_id, last)
     except CdcError as error:
         click.secho(f"the result is not kept for --last: {error}", fg="yellow", err=True)
 

@@ -30,7 +30,7 @@ def mapped(
     bus = read_bus_settings({}, environ=passwords, folder=folder)
     (feed,) = feeds_of(str(load), consumer_task(str(load), bus, Uses.WRITE), bus, None)
     with source_connection(feed.fetch.source, 30) as connection:
-        return mapped_tables(feed, connection)
+        return mapped_tables(feed, connection).tables
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ import pytest
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.tasks.direct.run import BEGUN_VARIABLE
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE
-from tests.integration.tasks.verify.verifying import verify
+from tests.integration.tasks.preflight.test_check import user
+from tests.integration.tasks.verify.verifying import source_of, verify, verify_still
 from tests.support.python_workers import python_workers
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
@@ -398,3 +399,25 @@ def test_what_cannot_be_loaded_directly_is_refused_with_what_to_do(shop: Shop) -
     shop.postgresql(f"DROP TABLE {shop.name}.orders")
     assert "cdcbus schema apply makes it" in refusal("--table", "orders")
     assert "has no such table" in refusal("--table", "nothing")
+
+
+def test_a_table_that_the_user_may_not_read_is_not_left_out(shop: Shop) -> None:
+    shop.create("orders", "id INT PRIMARY KEY")
+    shop.create("parts", "id INT PRIMARY KEY")
+    grants = (
+        "REPLICATION SLAVE, REPLICATION CLIENT ON *.*",
+        f"SELECT ON {shop.name}.orders",
+        f"INSERT ON {shop.name}.parts",
+    )
+    with user(shop, *grants) as keys:
+        fetch, load = shop.fetch(source_of(shop), **keys), shop.load("postgresql")
+        whole = run(load, fetch)
+        assert whole.code == 1
+        assert f"source table {shop.name}.parts is there and belongs" in whole.found["error"]
+        assert "has never run" in run(load, fetch, "--table", "orders").found["error"]
+        compared = verify_still(shop, "postgresql")
+        assert compared.code == 2
+        results = {each["table"]: each["result"] for each in compared.tables}
+        assert results == {f"{shop.name}.orders": "equal", f"{shop.name}.parts": "error"}
+        shop.cursor.execute("DROP TABLE parts")
+        assert verify_still(shop, "postgresql").code == 0

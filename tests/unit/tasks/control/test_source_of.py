@@ -202,13 +202,15 @@ def test_a_columns_type_is_spelled_as_in_records(written: str, record: str) -> N
 
 
 class Source:
-    """Addresses of servers, some of which are `away`, and the tables of those that are there."""
+    """Addresses of servers, some of which are `away`, and the tables of those that are there.
+    `unreadable`: those that the user may not read; `dropping`: those that are dropped next."""
 
     TABLES = ("orders", "parts", "secret")
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *away: str) -> None:
         self.tried: list[str] = []
         self.away, self.closed = away, 0
+        self.unreadable, self.dropping, self.dropped = set[str](), set[str](), set[str]()
         monkeypatch.setattr(servers, "connect", self._connect)
         monkeypatch.setattr(servers, "identity", lambda connection: f"server-{connection.host}")
         monkeypatch.setattr(source_of, "SchemaReader", lambda _: self)
@@ -225,9 +227,11 @@ class Source:
         self.closed += 1
 
     def tables(self) -> list[TableId]:
-        return [TableId("shop", name) for name in self.TABLES]
+        return [TableId("shop", name) for name in self.TABLES if name not in self.dropped]
 
     def schemas(self, tables: list[TableId]) -> dict[TableId, TableSchema]:
+        self.dropped |= self.dropping
+        tables = [each for each in tables if each.table not in self.dropped | self.unreadable]
         columns = tuple(TableColumn(name, "int", is_nullable=False) for name in ("id", "a"))
         schema = TableSchema(columns, (UniqueKey("PRIMARY", ("id",)),))
         return dict.fromkeys(tables, schema)
@@ -288,7 +292,7 @@ def test_tables_that_both_tasks_let_pass_are_mapped_with_their_columns(
 ) -> None:
     Source(monkeypatch)
     mapped = tables_of(tmp_path, bus, "consumer.excludes=shop.secret\n", r"shop\\.(parts|secret)")
-    [parts] = mapped
+    [parts] = mapped.tables
     assert (str(parts.source.id), str(parts.target)) == ("shop.parts", "shop.parts")
     assert (parts.topic, parts.columns) == ("shop", {"id": "id", "a": "a"})
 
@@ -299,8 +303,18 @@ def test_tables_that_tasks_keep_for_themselves_are_nobody_s_rows(
     own = ("cdcbus_position", "cdcbus_row_0", "CDCBUS_mark_a")
     monkeypatch.setattr(Source, "TABLES", (*Source.TABLES, *own))
     Source(monkeypatch)
-    found = {str(each.source.id) for each in tables_of(tmp_path, bus)}
+    found = {str(each.source.id) for each in tables_of(tmp_path, bus).tables}
     assert found == {f"shop.{name}" for name in set(Source.TABLES) - set(own)}
+
+
+def test_a_table_that_is_listed_but_cannot_be_read_is_told_from_one_just_dropped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: BusSettings
+) -> None:
+    source = Source(monkeypatch)
+    source.unreadable, source.dropping = {"parts"}, {"secret"}
+    mapped = tables_of(tmp_path, bus, "mapper[0].schema=shop,copy\n")
+    assert [str(each.source.id) for each in mapped.tables] == ["shop.orders"]
+    assert mapped.unreadable == {TableId("shop", "parts"): [TableId("copy", "parts")]}
 
 
 def test_a_feed_that_lets_no_table_pass_is_refused_with_what_to_correct(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.server import connection
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.tasks.control.source_of import Mapped
 from cdcbus.tasks.direct import beginning, run
 from cdcbus.tasks.snapshots.direct import DirectLoad
 
@@ -177,16 +180,23 @@ class Reader:
 
 
 def checked_tables(
-    monkeypatch: pytest.MonkeyPatch, shown: dict[str, list[TableId]], *names: str
+    monkeypatch: pytest.MonkeyPatch,
+    shown: dict[str, list[TableId]],
+    *names: str,
+    unreadable: Sequence[TableId] = (),
+    load: LoadTask = LOAD,
 ) -> dict[str, list[TableId]]:
-    """The chosen tables of each fetch task. `shown`: those that it feeds."""
+    """The chosen tables of each fetch task. `shown`: those that it feeds; `unreadable`: those that
+    cannot be read of each."""
     monkeypatch.setattr(run, "ChunkReader", Reader)
     monkeypatch.setattr(run, "check_table", lambda *_: None)
     monkeypatch.setattr("cdcbus.producer.server.connection.reported", lambda _: nullcontext())
 
-    def mapped_tables(feed: Any, _: object) -> list[Any]:
-        tables = shown[feed.place]
-        return [SimpleNamespace(source=SimpleNamespace(id=each), target=each) for each in tables]
+    def mapped_tables(feed: Any, _: object) -> Mapped:
+        tables: list[Any] = []
+        for each in shown[feed.place]:
+            tables.append(SimpleNamespace(source=SimpleNamespace(id=each), target=each))
+        return Mapped(tables, {each: [each] for each in unreadable})
 
     monkeypatch.setattr(run, "mapped_tables", mapped_tables)
     sources = []
@@ -194,7 +204,7 @@ def checked_tables(
         feed = SimpleNamespace(place=place, fetch=SimpleNamespace(source=None))
         sources.append(SimpleNamespace(feed=feed, server=None, connection=None, tables={}))
     loader = SimpleNamespace(table=lambda table: SimpleNamespace(id=table))
-    opened: Any = SimpleNamespace(load=LOAD, sources=sources, loader=loader, further=[])
+    opened: Any = SimpleNamespace(load=load, sources=sources, loader=loader, further=[])
     run._checked_tables(opened, names, {})
     return {source.feed.place: list(source.tables) for source in sources}
 
@@ -218,3 +228,24 @@ def test_a_table_that_two_fetch_tasks_feed_is_not_loaded_from_one_of_them(
     with pytest.raises(ConfigError, match=r"shop\.orders comes from a and from b.* --table"):
         checked_tables(monkeypatch, shown)
     assert checked_tables(monkeypatch, shown, "parts") == {"a": [], "b": [PARTS]}
+
+
+def test_a_table_that_cannot_be_read_is_not_left_out_silently(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = {"a": [ORDERS]}
+    with pytest.raises(ConfigError, match=r"shop\.parts is there .* GRANT SELECT on it"):
+        checked_tables(monkeypatch, shown, unreadable=[PARTS])
+    with pytest.raises(ConfigError, match=r"shop\.parts is there"):
+        checked_tables(monkeypatch, shown, "parts", unreadable=[PARTS])
+    assert checked_tables(monkeypatch, shown, "orders", unreadable=[PARTS]) == {"a": [ORDERS]}
+
+
+def test_neither_is_one_that_the_task_names_and_the_source_does_not_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = {"a": [ORDERS]}
+    load = replace(LOAD, includes=frozenset({"SHOP.ORDERS", "SHOP.PARTS"}))
+    with pytest.raises(ConfigError, match=r"SHOP\.PARTS is in consumer.includes, but"):
+        checked_tables(monkeypatch, shown, load=load)
+    assert checked_tables(monkeypatch, shown, "orders", load=load) == {"a": [ORDERS]}

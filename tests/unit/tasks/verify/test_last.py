@@ -49,6 +49,16 @@ def test_tables_that_differ_do_so_until_a_verify_finds_them_equal() -> None:
     assert (third.word, third.tables) == ("equal", ())
 
 
+def test_a_table_that_differed_and_is_not_seen_any_more_still_differs() -> None:
+    first = last_verify([report("a", 3), report("b", 1)], None, BEGUN, ENDED, "n")
+    second = last_verify([], first, ENDED, LATER, "n", lambda table: table == "a")
+    assert second.results == {"error": 1}
+    [found] = second.different
+    assert (found.table, found.result, found.differences, found.since) == ("a", "error", 3, ENDED)
+    assert "GRANT SELECT" in sentence_of_unproved(second)
+    assert last_verify([report("a")], second, LATER, LATER, "n").word == "equal"
+
+
 def test_the_sentences_name_tables_and_say_what_to_do() -> None:
     found = last_verify([report("shop.a", 3), report("shop.b", 1)], None, BEGUN, ENDED, "node n1")
     assert sentence_of_different(found, "7") == (

@@ -111,7 +111,7 @@ def test_a_table_that_the_source_does_not_show_is_named(world: World) -> None:
     world.plan = SchemaPlan("postgresql", (WHOLE,), unseen=("SHOP.TYPO",))
     found = world.call("plan", "--check", "x.properties")
     assert (found.exit_code, found.stdout.count("\n")) == (1, 4)
-    assert "-- source table SHOP.TYPO is in consumer.includes" in found.stdout
+    assert "-- source table SHOP.TYPO belongs to the task" in found.stdout
     assert json.loads(world.call("plan", "--json", "x.properties").stdout)["unseen"] == [
         "SHOP.TYPO"
     ]

@@ -1,0 +1,71 @@
+"""Which tables a verify reports on, without servers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.control.source_of import Mapped
+from cdcbus.tasks.verify import run
+from cdcbus.tasks.verify.compare import Options
+from cdcbus.tasks.verify.run import may_belong, verify
+
+ORDERS, PARTS, COPY = (TableId("shop", name) for name in ("orders", "parts", "copy"))
+
+
+def reports(monkeypatch: pytest.MonkeyPatch, mapped: Mapped, *tables: str) -> dict[str, str]:
+    """The errors by table of a verify of these source tables, each of which differs."""
+
+    def comparison_of(*_: object) -> Any:
+        raise ConfigError("compared")
+
+    monkeypatch.setattr(run, "mapped_tables", lambda *_: mapped)
+    monkeypatch.setattr(run, "comparison_of", comparison_of)
+    opened: Any = SimpleNamespace(
+        feeds=[SimpleNamespace(place="f")],
+        sources={"f": None},
+        task=SimpleNamespace(task_id="7", includes=frozenset({"SHOP.PARTS"})),
+    )
+    return {found.target: found.error for found, _ in verify(opened, Options(), tables)}
+
+
+def source(table: TableId, target: TableId) -> Any:
+    return SimpleNamespace(source=SimpleNamespace(id=table), target=target)
+
+
+def test_a_table_that_cannot_be_read_is_an_error_also_one_of_several_of_a_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = [source(ORDERS, ORDERS), source(ORDERS, COPY)]
+    mapped = Mapped(tables, {PARTS: [COPY]})
+    found = reports(monkeypatch, mapped)
+    assert found.keys() == {"shop.orders", "shop.copy"}
+    assert found["shop.orders"] == "compared"
+    assert "shop.parts is there and belongs to the task" in found["shop.copy"]
+    assert reports(monkeypatch, mapped, "parts").keys() == {"shop.copy"}
+    with pytest.raises(ConfigError, match=r"it has shop\.copy, shop\.orders"):
+        reports(monkeypatch, mapped, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_sent", "is_there", "may"),
+    [
+        ("shop.orders", True, True, True),
+        ("shop.orders", False, True, False),
+        ("shop.orders", True, False, False),
+        ("shop.or.ders", False, False, True),
+    ],
+)
+def test_a_table_without_a_report_belongs_to_the_task_unless_that_is_disproved(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_sent: bool, is_there: bool, may: bool
+) -> None:
+    monkeypatch.setattr(run, "may_send", lambda *_: is_sent)
+    loader = SimpleNamespace(table=lambda table: table if is_there else None)
+    opened: Any = SimpleNamespace(
+        feeds=[SimpleNamespace(fetch=None)], task=None, loader=loader, further=[]
+    )
+    assert may_belong(opened, name) is may
