@@ -4,8 +4,9 @@ Decodes no rows."""
 from __future__ import annotations
 
 import logging
+import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.dates import utc_text
-from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind
+from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 LOG = logging.getLogger(__name__)
+# how long the server may take to bring to disk what it has written
+WAIT_SECONDS, PAUSE_SECONDS = 10.0, 0.1
 _SAID_BYTES = 1 << 26  # reading more than this takes seconds, and is logged
 _BEGINS = {
     BINLOG.GTID_LOG_EVENT,
@@ -102,13 +105,14 @@ class Binlog:
                 f"{when(begin_ms)}, after the wanted {when(epoch_ms)}: "
                 "what was committed between the two is not in it"
             )
-        for begin in self._begins(BinlogPosition(names[max(0, number - 1)], FIRST_EVENT)):
-            wanted_ms = epoch_ms
-            if begin.commit_ms % 1000 == 0:  # in whole seconds
-                wanted_ms = second_ms
-            if begin.commit_ms >= wanted_ms:
-                return self._named(begin.file, begin.pos)
-        return self.latest()
+
+        def is_wanted(begin: Begin) -> bool:
+            is_in_seconds = begin.commit_ms % 1000 == 0
+            return begin.commit_ms >= (second_ms if is_in_seconds else epoch_ms)
+
+        end = self.latest()
+        begin = self._first(BinlogPosition(names[max(0, number - 1)], FIRST_EVENT), end, is_wanted)
+        return self._named(begin.file, begin.pos) if begin else end
 
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
         """The position with the place of the first transaction that is not in its GTID set, and
@@ -119,13 +123,13 @@ class Binlog:
             if not self._server.is_mariadb:  # MariaDB checks them itself
                 self.check_executed(position)
                 self._check_purged(position)
+            end = self.latest()
             try:
-                place: Begin | BinlogPosition | None = next(self._begins(gtids), None)
+                begin = self._first(gtids, end, lambda _: True)
             except PositionLost:
                 self.check_executed(position)  # MariaDB's own error is the same for both
                 raise
-        if place is None:  # all of them are in the set
-            place = self.latest()
+        place = begin or end  # the end: all of them are in the set
         return replace(position, file=place.file, pos=place.pos, server_uuid="", file_created_ms=0)
 
     def check_executed(self, position: BinlogPosition) -> None:
@@ -323,14 +327,37 @@ class Binlog:
     def _file_names(self) -> list[str]:
         return [name for name, _ in self._files()]
 
-    def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
-        """Yields the begin of each transaction from `start` to the end of the binlog."""
-        for event, body, end in self._placed(start):
-            timestamp, kind, _, length, _, _ = HEADER.unpack_from(event)
-            if kind in _BEGINS:
-                # the header's time is in whole seconds
-                commit_ms = _commit_ms(kind, body) or timestamp * 1000
-                yield Begin(end.file, end.pos - length, commit_ms)
+    def _first(
+        self,
+        start: BinlogPosition | GtidSet,
+        end: BinlogPosition,
+        is_wanted: Callable[[Begin], bool],
+    ) -> Begin | None:
+        """The begin of the first wanted transaction from `start` on; None if there is none before
+        `end`, up to which the server must have written already."""
+        until = BinlogCoordinates(end.file, end.pos)
+        reached, give_up = BinlogCoordinates("", 0), 0.0
+        while True:
+            place = reached
+            for event, body, place in self._placed(start):
+                begin = _begin_of(event, body, place)
+                if begin and is_wanted(begin):
+                    return begin
+            # MySQL says that it has written a transaction before it is on disk, and sends it then.
+            # MariaDB does not; with GTIDs, it also sends no place after those that it leaves out.
+            if self._server.is_mariadb or place >= until:
+                return None
+            if place > reached:
+                reached, give_up = place, time.monotonic() + WAIT_SECONDS
+            elif time.monotonic() > give_up:
+                raise SourceUnavailable(
+                    f"source {self._where()} sends its binlog only to {place}, and has written it "
+                    f"to {until}: what is in between cannot be read yet"
+                )
+            time.sleep(PAUSE_SECONDS)
+            # A request has 32 bits for the offset.
+            if isinstance(start, BinlogPosition) and place.pos < SPAN:
+                start = BinlogPosition(place.file, place.pos)
 
     def _placed(
         self, start: BinlogPosition | GtidSet
@@ -369,6 +396,16 @@ class Binlog:
     def _where(self) -> str:
         host, port = self._config.addresses[0]
         return f"{host}:{port}"
+
+
+def _begin_of(event: bytes, body: bytes, end: BinlogCoordinates) -> Begin | None:
+    """The begin of the transaction that an event, which ends at this place, begins; None for any
+    other event."""
+    timestamp, kind, _, length, _, _ = HEADER.unpack_from(event)
+    if kind not in _BEGINS:
+        return None
+    # the header's time is in whole seconds
+    return Begin(end.file, end.pos - length, _commit_ms(kind, body) or timestamp * 1000)
 
 
 def _commit_ms(kind: int, body: bytes) -> int:

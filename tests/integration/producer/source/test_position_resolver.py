@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -103,6 +105,37 @@ def test_a_time_since_which_nothing_was_committed_is_the_end(
             position(source_cursor),
         )
     assert (found.file, found.pos) == (end.file, end.pos)
+
+
+def test_what_is_being_committed_is_after_a_time_before_it(
+    task: FetchTask, transactions: list[Batch], source_cursor: Cursor, is_mariadb: bool
+) -> None:
+    """MySQL names the end of its binlog before that is on disk, and sends nothing of it until
+    then."""
+    if is_mariadb:
+        pytest.skip("MariaDB sends what it names")
+    wait_until(
+        lambda: now_ms(source_cursor.connection) > edge(transactions[-1]).timestamp_ms + 1000,
+        "the second after the last commit",
+    )
+    at = AtTime(now_ms(source_cursor.connection))
+    source_cursor.execute("SELECT @@GLOBAL.sync_binlog")
+    [[synced]] = source_cursor.fetchall()
+    source_cursor.execute(
+        "SET GLOBAL sync_binlog = 1, GLOBAL binlog_group_commit_sync_delay = 1000000"
+    )
+    try:
+        before = position(source_cursor)
+        with ThreadPoolExecutor(1) as pool, BinlogSource(task) as source:
+            inserting = pool.submit(source_cursor.execute, "INSERT INTO t VALUES (7)")
+            time.sleep(0.3)
+            found = source.locate(at)
+            inserting.result()
+    finally:
+        source_cursor.execute(
+            "SET GLOBAL sync_binlog = %s, GLOBAL binlog_group_commit_sync_delay = 0", (synced,)
+        )
+    assert (found.file, found.pos) == (before.file, before.pos)
 
 
 def test_a_time_to_come_is_refused(task: FetchTask, source_cursor: Cursor) -> None:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from pymysqlreplication.constants import BINLOG
 
+from cdcbus.plugins.errors import SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import coordinates
 from cdcbus.producer.binlog.event_types import HEADER
 from cdcbus.producer.binlog.gtid import GtidSet
 from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
+from cdcbus.producer.source import position_resolver
 from cdcbus.producer.source.position_resolver import Begin, Binlog
 
 if TYPE_CHECKING:
@@ -25,21 +28,27 @@ FILE = "mysql-bin.000007"
 SPAN = 1 << 12  # stands for 4 GB
 
 
-def event(kind: int, body: bytes, end: int) -> bytes:
-    return HEADER.pack(1, kind, 1, HEADER.size + len(body), end % SPAN, 0) + body
+def event(kind: int, body: bytes, end: int, second: int = 1) -> bytes:
+    return HEADER.pack(second, kind, 1, HEADER.size + len(body), end % SPAN, 0) + body
+
+
+ROTATE = event(BINLOG.ROTATE_EVENT, struct.pack("<Q", 4) + FILE.encode(), 0)
+HEAD = event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + b"11.4.5-MariaDB".ljust(60, b"\0"), 250)
 
 
 class Sent(Binlog):
-    """A binlog of which these events are sent."""
+    """A binlog of which these events are sent, one list each time that it is read."""
 
-    def __init__(self, events: list[bytes]) -> None:
-        server = Server("11.4.5-MariaDB", "", 1, has_checksum=False, has_gtids=True, charsets={})
+    def __init__(self, events: list[list[bytes]], version: str = "11.4.5-MariaDB") -> None:
+        server = Server(version, "", 1, has_checksum=False, has_gtids=True, charsets={})
         super().__init__(cast("Connection", None), server, SourceConfig((("h", 1),), "u"))
         self.sent = events
+        self.starts: list[BinlogPosition | GtidSet] = []
 
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
-        yield iter(self.sent)
+        self.starts.append(start)
+        yield iter(self.sent.pop(0))
 
 
 @pytest.mark.parametrize("has_offsets", [False, True], ids=["MariaDB", "MySQL"])
@@ -48,9 +57,7 @@ def test_a_transaction_behind_4_gb_begins_where_it_does(
 ) -> None:
     """Events have 32 bits for the offset; on MariaDB those within a transaction have none."""
     monkeypatch.setattr(coordinates, "SPAN", SPAN)
-    rotate = event(BINLOG.ROTATE_EVENT, struct.pack("<Q", 4) + FILE.encode(), 0)
-    head = event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + b"11.4.5-MariaDB".ljust(60, b"\0"), 250)
-    events = [rotate, head, event(BINLOG.MARIADB_GTID_EVENT, bytes(21), 300)]
+    events = [ROTATE, HEAD, event(BINLOG.MARIADB_GTID_EVENT, bytes(21), 300)]
     pos = 300
     for _ in range(9):
         pos += 500
@@ -59,5 +66,59 @@ def test_a_transaction_behind_4_gb_begins_where_it_does(
     events.append(event(BINLOG.XID_EVENT, bytes(12), pos))
     events.append(event(BINLOG.MARIADB_GTID_EVENT, bytes(21), pos + 40))
     assert pos > SPAN
-    begins = list(Sent(events)._begins(BinlogPosition(FILE, 4)))
+    begins: list[Begin] = []
+    start, end = BinlogPosition(FILE, 4), BinlogPosition(FILE, pos + 40)
+    assert Sent([events])._first(start, end, begins.append) is None  # type: ignore[arg-type]
     assert begins == [Begin(FILE, 260, 1000), Begin(FILE, pos, 1000)]
+
+
+class AtEnd(Sent):
+    """A MySQL whose clock is at 9 s, and whose last transaction ends at 400."""
+
+    def latest(self) -> BinlogPosition:
+        return BinlogPosition(FILE, 400)
+
+    def created_ms(self, file: str) -> int:
+        return 0
+
+    def _file_names(self) -> list[str]:
+        return [FILE]
+
+    def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
+        return BinlogPosition(file, pos)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "now_ms", lambda _: 9000)
+    monkeypatch.setattr(position_resolver, "PAUSE_SECONDS", 0)
+
+
+BEFORE = [ROTATE, HEAD, event(BINLOG.ANONYMOUS_GTID_LOG_EVENT, bytes(21), 330)]
+AFTER = [
+    event(BINLOG.ROTATE_EVENT, struct.pack("<Q", 330) + FILE.encode(), 0),
+    event(BINLOG.ANONYMOUS_GTID_LOG_EVENT, bytes(21), 370, 2),
+    event(BINLOG.XID_EVENT, bytes(12), 400, 2),
+]
+
+
+def test_a_transaction_that_the_server_does_not_send_yet_is_found() -> None:
+    binlog = AtEnd([BEFORE, [], AFTER], "9.4.0")
+    assert binlog.at_time(2000) == BinlogPosition(FILE, 330)
+    assert binlog.starts[1:] == [BinlogPosition(FILE, 330)] * 2
+
+
+def test_the_end_is_that_before_the_search() -> None:
+    """What is committed after the last event was sent is no part of what was searched."""
+    binlog = AtEnd([BEFORE, AFTER], "9.4.0")
+    binlog.latest = iter([BinlogPosition(FILE, 400), BinlogPosition(FILE, 500)]).__next__  # type: ignore[method-assign]
+    assert binlog.at_time(3000) == BinlogPosition(FILE, 400)
+
+
+def test_a_server_that_never_sends_what_it_has_written_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(position_resolver, "WAIT_SECONDS", -1)
+    message = f"sends its binlog only to {FILE}:330, and has written it to {FILE}:400"
+    with pytest.raises(SourceUnavailable, match=message):
+        AtEnd([BEFORE, []], "9.4.0").at_time(2000)
