@@ -112,8 +112,9 @@ def need_server(config: SourceConfig) -> None:
 
 
 def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
-    """Opens a connection with time zone UTC and utf8mb4. Raises SourceUnavailable,
-    SourceMisconfigured, and ConfigError for an unusable file or a source without a server."""
+    """Opens a connection with time zone UTC and utf8mb4, whose answers are complete. Raises
+    SourceUnavailable, SourceMisconfigured, and ConfigError for an unusable file or a source without
+    a server."""
     need_server(config)
     host, port = config.addresses[0]
     try:
@@ -126,7 +127,8 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
             autocommit=True,
             connect_timeout=max(1, int(config.connect_timeout_seconds)),
             read_timeout=read_timeout_seconds,
-            init_command="SET time_zone = '+00:00'",
+            # A limit of the whole server would cut answers without an error.
+            init_command=f"SET time_zone = '+00:00', sql_select_limit = {2**64 - 1}",
             **config.tls.driver_arguments(),
         )
     except (pymysql.Error, OSError, RuntimeError) as error:

@@ -397,7 +397,6 @@ def open_target(database: Database) -> Iterator[TargetConnection]:
             driver.decoders = {}
             # The pool must not give it to anyone else.
             connection.detach()
-            connection.exec_driver_sql(LONG_GROUPS)
         # Ends the transaction that the first statement began, as each request begins its own.
         connection.rollback()
         yield connection

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -12,13 +13,18 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, PositionStore
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog import dump_stream
-from cdcbus.producer.config import FetchTask, FilterConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import binlog_files
+from cdcbus.producer.snapshot.reader import ChunkReader
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running, ids
+from tests.support.private_mariadb import private_mariadb
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -45,6 +51,36 @@ def task(
 def found(cursor: Cursor, query: str) -> set[int]:
     cursor.execute(query)
     return {row[0] for row in cursor.fetchall()}
+
+
+def test_a_limit_of_the_server_cuts_no_answer(name: str) -> None:
+    """Neither of its answers on tables, nor of their rows."""
+    with private_mariadb() as server:
+        at = server.database
+        server.execute(
+            f"CREATE DATABASE {name}",
+            f"CREATE TABLE {name}.t (id INT, name INT)",
+            f"CREATE TABLE {name}.u (id INT)",
+            f"INSERT INTO {name}.t VALUES (1, 1), (2, 2)",
+            "SET GLOBAL sql_select_limit = 1",
+        )
+        config = SourceConfig(((at.host, at.port),), at.user, at.password)
+        with closing(servers.connect(config)) as connection:
+            found = servers.inspect(connection, config)
+        with closing(ChunkReader(config, found)) as reader:
+            tables = [TableId(name, "t"), TableId(name, "u")]
+            assert set(tables) <= set(reader.tables())
+            described = reader.describe(tables[0])
+            assert described is not None
+            assert len(described.table.columns) == 2
+            assert reader.table(described, "").count == 2
+        url = f"jdbc:mariadb://{at.host}:{at.port}/{name}"
+        with closing(make_loader("JdbcBatch", JdbcTarget(url, at.user, at.password))) as loader:
+            offsets = [AppliedOffset("orders", partition, 5, 1) for partition in range(2)]
+            with loader.transaction() as transaction:
+                for offset in offsets:
+                    transaction.store_offset(offset, None)
+            assert len(loader.applied_offsets()) == 2
 
 
 def insert(cursor: Cursor, number: int) -> None:

@@ -14,6 +14,7 @@ DEFAULTS = (
     "innodb_lock_wait_timeout=20, lock_wait_timeout=20, /*M!100300 idle_transaction_timeout=60,*/"
 )
 MODE = (
+    "sql_select_limit=18446744073709551615, group_concat_max_len=67108864, "
     "time_zone='+00:00', "
     "sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES'/*M!100401 "
     "',TIME_ROUND_FRACTIONAL'*/"
