@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.errors import SourceMisconfigured, UnreadableEvent
 from cdcbus.plugins.rowchange import TableId, type_without_comment
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, BinlogCoordinates
 from cdcbus.producer.ddl.table_changes import lower_case
@@ -89,6 +89,10 @@ MORE_LOOKS, LOOK_SECONDS = 2, 0.05
 _SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"
 
 
+class HiddenColumns(SourceMisconfigured):
+    """The user may not SELECT all columns of a table: the others do not seem to exist."""
+
+
 class SchemaReader:
     """The current tables of a server, through a connection that serves one query at a time.
     `folds_names`: table names are case-insensitive at the server."""
@@ -151,6 +155,22 @@ class SchemaReader:
         """Returns the table, None if `read_all` omits it, and the place."""
         found, place = self.read_all([table])
         return found.get(table), place
+
+    def read_whole(self, table: TableId) -> TableSchema | None:
+        """As `read`, without the place. Raises HiddenColumns."""
+        with self.held([table]) as there:
+            if there:
+                self.need_columns(table)
+            return self._schemas(there).get(table)
+
+    def need_columns(self, table: TableId) -> None:
+        """Raises HiddenColumns. Invisible columns are not looked for."""
+        if not self._selects("*", table, _HIDDEN):
+            raise HiddenColumns(
+                f"source table {table}: the user may SELECT only some of its columns, and the "
+                f"others would be missing without a word; GRANT SELECT ON {_quoted(table.schema)}."
+                f"{_quoted(table.table)} TO that user"
+            )
 
     def read_all(
         self, tables: Sequence[TableId]
@@ -327,6 +347,7 @@ class SchemaReader:
 
 
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
+_HIDDEN = {1142, 1143}  # no right to read the table, or one of its columns
 _NO_SUCH_COLUMN = 1054
 # A server that is shut down, and one that has ended the connection.
 _ENDED = {1053, 1927, 4031}

@@ -11,6 +11,7 @@ import pymysql
 
 from cdcbus.plugins.errors import SourceUnavailable, UnreadableEvent
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.schema.resolver import HiddenColumns
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunk_sender import LOOK_SECONDS, Chunk, ChunkSender
 from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound, checked, rows_for
@@ -114,7 +115,7 @@ class ChunkThread:
                 self._describe(reader, course)
             else:
                 self._read(reader, course, course.selected)
-        except (CannotTell, UnreadableEvent) as error:
+        except (CannotTell, HiddenColumns, UnreadableEvent) as error:
             self._fail(course, TableState.FAILED, str(error))
         except pymysql.Error as error:
             self._judge(error, reader, course)

@@ -123,10 +123,11 @@ class ChunkReader:
             return SchemaReader(connection).tables()
 
     def describe(self, table: TableId) -> SelectedTable | None:
-        """The current table; None if it does not exist, or may not be read."""
+        """The current table; None if it does not exist, or may not be read. Raises HiddenColumns
+        if that holds for some of its columns."""
         # Its own connection: SchemaReader sets another isolation level, and ends transactions.
         with closing(servers.connect(self._config)) as connection:
-            schema, _ = SchemaReader(connection).read(table)
+            schema = SchemaReader(connection).read_whole(table)
             if schema is None:
                 return None
             return selected_table(

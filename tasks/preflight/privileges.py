@@ -26,6 +26,13 @@ def describe_grants(lines: Iterable[str], has_full_metadata: bool) -> Iterator[C
                 f"GRANT {name} ON *.* TO that user, or make a role with this privilege a default "
                 "role.",
             )
+    for table in grants.partly_readable:
+        yield warning(
+            f"grant SELECT ({table})",
+            "granted on some columns only: a snapshot, a direct load, verify and schema refuse a "
+            "table of which columns are hidden",
+            f"GRANT SELECT ON {table} TO that user, if one of these is to read it.",
+        )
     if not has_full_metadata:
         if grants.readable:
             yield ok("grant SELECT", f"granted on {', '.join(grants.readable)}")

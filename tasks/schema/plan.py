@@ -202,7 +202,10 @@ def _described(
             both = mapped_tables(feed, connection)
             mapped = both.tables
             unreadable += both.unreadable
-            with SchemaReader(connection).held({each.source.id for each in mapped}) as there:
+            reader = SchemaReader(connection)
+            with reader.held({each.source.id for each in mapped}) as there:
+                for table in there:
+                    reader.need_columns(table)
                 details = read_details(connection, there) if there else {}
         for each in mapped:
             if each.source.id not in details:

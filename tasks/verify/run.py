@@ -25,6 +25,7 @@ from cdcbus.plugins.registry import is_added_loader
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.tasks.control.beside import Beside, refuse, shown, tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (
@@ -206,6 +207,8 @@ def verify(
             yield report, None
             continue
         try:
+            for feed, each in mapped:
+                SchemaReader(opened.sources[feed.place]).need_columns(each.source.id)
             comparison.run()
         except CdcError as error:
             comparison.report.error = str(error)

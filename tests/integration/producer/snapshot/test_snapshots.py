@@ -457,6 +457,31 @@ def test_a_table_without_the_right_to_read_it_fails_and_can_be_started_once_it_i
     assert ids(kafka, name) == [1]
 
 
+def test_a_table_of_which_only_some_columns_may_be_read_fails(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, name: str
+) -> None:
+    """The server does not show the others, and their cells would be missing."""
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, name INT, password INT)")
+    source_cursor.execute("INSERT INTO t VALUES (1, 2, 3)")
+    source_cursor.execute(f"CREATE USER {name} IDENTIFIED BY 'cdc-pass'")
+    try:
+        try:
+            source_cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {name}")
+        except pymysql.OperationalError:
+            pytest.skip("the user of the tests may not grant")
+        source_cursor.execute(f"GRANT SELECT (id, name) ON {name}.t TO {name}")
+        kept = MemorySnapshots()
+        poor = replace(task, source=replace(task.source, user=name, password="cdc-pass"))
+        with SnapshotRunning(poor, positions, kept) as running:
+            failed = running.until_snapshot("t", TableState.FAILED)
+            source_cursor.execute(f"GRANT SELECT (password) ON {name}.t TO {name}")
+            kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
+            running.until_snapshot("t")
+    finally:
+        source_cursor.execute(f"DROP USER {name}")
+    assert f"GRANT SELECT ON `{name}`.`t` TO that user" in failed.reason
+
+
 def test_large_rows_are_read_a_few_at_a_time(
     source_cursor: Cursor,
     task: FetchTask,

@@ -52,6 +52,28 @@ def test_equal_tables_are_equal_and_a_missing_row_is_not(shop: Shop, target: str
     assert missing.table["examples"] == [{"kind": "missing", "key": {"id": "7"}}]
 
 
+def test_a_table_of_which_the_user_may_not_read_a_column_is_an_error(shop: Shop) -> None:
+    """Else it would be equal without that column. No target table is made of it, either."""
+    shop.create("orders", "id INT PRIMARY KEY, name INT, password INT")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 2, 3)")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (1, 2, NULL)")
+    shop.cursor.execute(f"CREATE USER {shop.name} IDENTIFIED BY 'cdc-pass'")
+    try:
+        shop.cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {shop.name}")
+        shop.cursor.execute(f"GRANT SELECT (id, name) ON {shop.name}.orders TO {shop.name}")
+        shop.fetch(replace(source_of(shop), user=shop.name, password="cdc-pass"))
+        found = verify_still(shop, "postgresql")
+        load = shop.folder / f"{shop.name}-postgresql.properties"
+        fetch = shop.folder / f"{shop.name}-fetch.properties"
+        planned = CliRunner().invoke(main, ["schema", "plan", str(load), "--source", str(fetch)])
+    finally:
+        shop.cursor.execute(f"DROP USER {shop.name}")
+    wanted = f"GRANT SELECT ON `{shop.name}`.`orders` TO that user"
+    assert wanted in found.table["error"]
+    assert planned.exit_code
+    assert wanted in " ".join(planned.output.split())
+
+
 def utc(moment: str) -> str:
     """Whatever zone the session is in."""
     return f"CONVERT_TZ({moment}, '+00:00', @@time_zone)"

@@ -351,8 +351,8 @@ def test_tables_are_described_by_a_connection_of_their_own_which_is_let_go(
         def tables(self) -> list[TableId]:
             return [ORDERS]
 
-        def read(self, table: TableId) -> tuple[TableSchema | None, str]:
-            return (SCHEMA if table == ORDERS else None), ""
+        def read_whole(self, table: TableId) -> TableSchema | None:
+            return SCHEMA if table == ORDERS else None
 
     monkeypatch.setattr(reading, "SchemaReader", Schemas)
     found = world.reader()

@@ -105,6 +105,15 @@ SLAVE, CLIENT, SELECT = "grant REPLICATION SLAVE", "grant REPLICATION CLIENT", "
                 "GRANT SELECT (`id`, `n`), INSERT ON `my b`.`c` TO `a`@`%`",
             ],
             False,
+            [("warning", "grant SELECT (my b.c)")],
+        ),
+        (
+            [
+                "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO a",
+                "GRANT SELECT ON `my\\_b`.* TO a",
+                "GRANT SELECT (`id`, `n`) ON `my_b`.`c` TO `a`@`%`",
+            ],
+            True,
             [],
         ),
         (["GRANT USAGE ON *.* TO `a`@`%`"], True, [("error", SLAVE), ("error", CLIENT)]),
