@@ -32,10 +32,12 @@ class Newest(NamedTuple):
 class PartLog(NamedTuple):
     """What a partition holds of its letters' records. `newest`: the newest record of each letter's
     key, except replays of the letters themselves; `last`: the last offset of each, with these;
-    `digests`: of the records at the letters' offsets."""
+    `replays`: the last of these by where the letter's record first came; `digests`: of the records
+    at the letters' offsets."""
 
     newest: dict[bytes | None, Newest]
     last: dict[bytes | None, int]
+    replays: dict[int, int]
     digests: dict[int, str]
 
 
@@ -43,6 +45,8 @@ def find_outdated(
     reader: RecordReader, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None]
 ) -> dict[str, str]:
     """Returns why dead letters are outdated, by their `record`.
+
+    A letter whose record was replayed already counts as outdated, too.
 
     Reads each partition once, from its oldest letter to its end, and reports progress to `tell`.
     Records that are replayed together keep their order. Records that Kafka no longer holds could
@@ -75,7 +79,7 @@ def _read_log(
     keys = {each.key for each in dead_letters}
     replayed = {each.origin for each in dead_letters}
     offsets = {each.dead_letter.offset for each in dead_letters}
-    log = PartLog({}, {}, {})
+    log = PartLog({}, {}, {}, {})
     reported_at = monotonic()
     consumer.assign([confluent_kafka.TopicPartition(*partition, min(replayed))])
     for message in reader.read(consumer, partition.topic):
@@ -90,6 +94,8 @@ def _read_log(
             log.last[key] = offset
             if record.origin not in replayed:
                 log.newest[key] = max(log.newest.get(key, record), record)
+            elif record.origin != offset:
+                log.replays[record.origin] = offset
         if monotonic() - reported_at > PROGRESS_SECONDS:
             tell(f"looking for newer records in {partition}: at offset {offset} of {end}")
             reported_at = monotonic()
@@ -101,6 +107,10 @@ def _why_outdated(letter: OpenDeadLetter, log: PartLog, begin: int, end: int) ->
     key. The partition has the offsets from `begin` to `end`."""
     partition = TopicPartition(letter.dead_letter.topic, letter.dead_letter.partition)
     offset = letter.dead_letter.offset
+    # A crash can leave a letter open whose record was replayed. If that failed again, it has a
+    # letter of its own.
+    if (again := log.replays.get(letter.origin, offset)) > offset:
+        return f"was replayed already, as record {partition.topic}/{partition.partition}/{again}"
     newest = log.newest.get(letter.key)
     if newest is not None and newest.origin > letter.origin:
         record = f"record {partition.topic}/{partition.partition}/{newest.offset}"

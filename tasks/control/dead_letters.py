@@ -4,7 +4,8 @@ drops are recorded in the audit."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
 from threading import Lock
@@ -16,7 +17,8 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.consumer.records.dead_letters import OpenDeadLetter
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
+from cdcbus.tasks.zookeeper.znode import drop_node, now, take_node
 
 LOG = logging.getLogger(__name__)
 # Records that an audit entry lists.
@@ -92,7 +94,11 @@ def replay_letters(
     Raises ConfigError, with nothing done, if one of them is no longer open, and if a row would go
     back in time, unless `force` is set."""
     if dead_letters:
-        with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"), _REPLAYING:
+        with (
+            audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"),
+            _REPLAYING,
+            _alone(client, task_id, by),
+        ):
             # Inside the audit, so that a refused replay is recorded as well.
             _refuse_resolved(topic, dead_letters)
             if not force:
@@ -101,6 +107,22 @@ def replay_letters(
                 _refuse_resolved(topic, dead_letters)
             topic.replay(dead_letters)
         _lower_count(client, task_id, len(dead_letters))
+
+
+@contextmanager
+def _alone(client: KazooClient, task_id: str, by: str) -> Iterator[None]:
+    """Keeps other processes from replaying the task's letters, for as long as the block runs, or
+    until this process's session has ended. Raises ConfigError while one does."""
+    path = f"{TASKS}/{task_id}/replaying"
+    if not take_node(client, path, {"taskId": task_id, "by": by, "at": now()}):
+        raise ConfigError(
+            f"dead letters of task {task_id} are being replayed by somebody else, as {path} says, "
+            "so none was replayed; look at the open ones again when that is done"
+        )
+    try:
+        yield
+    finally:
+        drop_node(client, path)
 
 
 def _refuse_resolved(topic: DeadLetterTopic, dead_letters: Iterable[OpenDeadLetter]) -> None:
@@ -123,7 +145,7 @@ def _refuse_outdated(outdated: dict[str, str]) -> None:
     named = [f"{record} ({reason})" for record, reason in islice(outdated.items(), REFUSED)]
     more = _more(len(outdated), REFUSED)
     raise ConfigError(
-        "a replay would take rows back in time, so nothing was replayed: "
+        "a replay would take rows back in time, or repeat them, so nothing was replayed: "
         f"{', '.join(named)}{more}; drop these dead letters, or replay them "
         "with --force if the older state is wanted"
     )

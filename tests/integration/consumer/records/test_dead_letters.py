@@ -25,6 +25,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
 from cdcbus.tasks.control.dead_letters import replay_letters
 from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.znode import take_node
 from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
@@ -433,6 +434,41 @@ def test_two_replays_of_one_letter_at_once_append_its_record_once(
     client.close()
     assert (last(task, 0).offset(), told[0]) == (2, "")
     assert f"{task.task_id}/0/0 is no longer open" in told[1]
+
+
+def test_another_process_that_replays_is_named_and_nothing_is_replayed_beside_it(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], zookeeper: str
+) -> None:
+    topic.put([dead_letter(task, 0, 0)])
+    other = connect(zookeeper)
+    path = f"/datas/task/{task.task_id}/replaying"
+    assert take_node(other, path, {"by": "ada@far"})
+    refused = run("replay", "--all", "--yes", "--force")
+    assert refused.exit_code == 1
+    assert f"are being replayed by somebody else, as {path} says" in refused.output
+    assert (last(task, 0).offset(), len(topic.dead_letters())) == (1, 1)
+    # as when it was killed
+    other.stop()
+    other.close()
+    assert run("replay", "--all", "--yes").exit_code == 0
+    assert (last(task, 0).offset(), len(topic.dead_letters())) == (2, 0)
+
+
+def test_a_replay_that_was_killed_before_its_letters_were_resolved_is_not_repeated(
+    task: LoadTask,
+    topic: DeadLetterTopic,
+    run: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic.put([dead_letter(task, 0, 0)])
+    monkeypatch.setattr(DeadLetterTopic, "drop", lambda *_: None)
+    assert run("replay", "--all", "--yes").exit_code == 0
+    monkeypatch.undo()
+    refused = run("replay", "--all", "--yes")
+    assert refused.exit_code == 1
+    assert f"was replayed already, as record {task.task_id}/0/2" in refused.output
+    assert (last(task, 0).offset(), len(topic.dead_letters())) == (2, 1)
+    assert run("drop", "--all", "--yes").exit_code == 0
 
 
 # Replays that would take a row back in time

@@ -116,8 +116,17 @@ def test_a_letter_without_a_record_in_the_log_is_outdated() -> None:
 def test_a_record_compacted_away_for_one_that_is_replayed_after_it_is_none_of_another_log() -> None:
     log = [*others(100, 17, 20), Record(20, b"5_", b"later")]
     assert outdated(log, letter(17), letter(20, value=b"later")) == {}
-    replayed = Record(100, b"5_", b"old", origin=17)  # its letter was left open by a crash
-    assert outdated([*others(100, 17), replayed], letter(17), end=101) == {}
+
+
+def test_a_record_that_was_replayed_already_is_not_replayed_again() -> None:
+    """Its letter was left open by a crash. In a table without a key it would become two rows."""
+    replayed = Record(100, b"5_", b"old", origin=17)
+    assert outdated([*others(100, 17), replayed], letter(17), end=101) == {
+        "shop/0/17": "was replayed already, as record shop/0/100"
+    }
+    # the replay failed as well
+    again = letter(100, origin=17)
+    assert outdated([*others(100, 17), replayed], again, end=101) == {}
 
 
 def test_an_offset_of_another_log_in_a_replayed_record_does_not_hide_newer_ones() -> None:
