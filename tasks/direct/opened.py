@@ -64,7 +64,13 @@ class Interrupted(CdcError):
     """The load is not finished; running it again continues it."""
 
 
-def interrupted(load: LoadTask) -> Interrupted:
+def interrupted(load: LoadTask, *, is_anew: bool = False) -> Interrupted:
+    """`is_anew`: --anew was given, and has not taken effect yet."""
+    if is_anew:
+        return Interrupted(
+            f"the direct load of task {load.task_id} is not begun anew yet: the same command, with "
+            "--anew, begins it"
+        )
     return Interrupted(
         f"the direct load of task {load.task_id} is not finished: the same command, without "
         "--anew, continues with what is left"

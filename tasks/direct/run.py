@@ -70,6 +70,7 @@ from cdcbus.tasks.snapshots.direct import (
     begin_direct_load,
     direct_load,
     put_direct_load,
+    void_direct_load,
 )
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.lock import guarded
@@ -134,13 +135,13 @@ def run_direct(
             )
         guard = stack.enter_context(guarded(client, restart_process, bus.lock_times))
         locks = stack.enter_context(guard.locks(load.task_id, load.source.topics, ""))
+        # After a restart of the process, the load that it had begun is its own, unlike one that was
+        # there before.
+        is_anew &= BEGUN_VARIABLE not in os.environ
         if not locks.take(stop, end := stop.part()):
-            raise interrupted(load)
+            raise interrupted(load, is_anew=is_anew)
         try:
             with opened_for(load, feeds, further, client, end) as opened:
-                # After a restart of the process, the load that it had begun is its own, unlike one
-                # that was there before.
-                is_anew &= BEGUN_VARIABLE not in os.environ
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
         finally:
             locks.rest()
@@ -158,18 +159,27 @@ def _run(
     opened: Opened, names: Sequence[str], readers: int, *, is_anew: bool, told: Told
 ) -> dict[TableId, TableProgress]:
     load, client = opened.load, opened.client
-    found = direct_load(client, load.task_id)
-    was_begun = found is not None and not found.is_done
-    if is_anew or not was_begun:
+    earlier = direct_load(client, load.task_id)
+    if earlier is not None and earlier.is_done:
+        earlier = None
+    found = earlier
+    if found is not None and (is_anew or found.is_void):
         found = None
     applied = opened.applier.applied_offsets()
     if found is not None:
         found = _continued(opened, found, applied)
     known = opened.store.load() if found else {}
     targets = _checked_tables(opened, names, known)
-    positions = _positions(opened, is_fresh=not was_begun, applied=applied)
+    positions = _positions(opened, is_fresh=earlier is None, applied=applied)
     if found is None:
         _check_empty(opened, targets)
+        # If the locks are lost, the load may be another process's by now.
+        if opened.stop.is_set():
+            raise interrupted(load, is_anew=is_anew)
+        if earlier is not None:
+            # Before anything can end this run: the tables were emptied, and the next run must not
+            # continue as if they had what was loaded.
+            void_direct_load(client, load.task_id, earlier)
         # Early, as it takes seconds.
         opened.spark.start(readers)
         found = replace(begin(opened), given=given(load))

@@ -4,7 +4,7 @@ the progress of each table, as for any snapshot."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -26,13 +26,16 @@ class DirectLoad:
     """The direct load of a task. `offsets`: where the topics ended before anything was read, and
     where the task continues. `seen`: by fetch task, a position in the binlog before which all
     changes were visible to readers by then. `is_done`: the task's position is set. `given`: what
-    the chunks depend on, as `tasks/direct/given.py` says; empty in loads of earlier versions."""
+    the chunks depend on, as `tasks/direct/given.py` says; empty in loads of earlier versions.
+    `is_void`: its progress no longer tells what the target has, as the load is begun anew. It stays
+    unfinished, and is never continued."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     seen: Mapping[str, BinlogPosition] = field(default_factory=dict)
     is_done: bool = False
     given: Mapping[str, str] = field(default_factory=dict)
+    is_void: bool = False
 
     def to_fields(self) -> dict[str, Any]:
         """The fields of the znode."""
@@ -43,6 +46,7 @@ class DirectLoad:
             "seen": {task: position.to_json() for task, position in self.seen.items()},
             "done": self.is_done,
             "given": dict(self.given),
+            "void": self.is_void,
         }
 
     @classmethod
@@ -55,7 +59,15 @@ class DirectLoad:
                 offsets[TopicPartition(topic, number)] = offset
             for task, text in fields["seen"].items():
                 seen[task] = BinlogPosition.from_json(text)
-            return cls(offsets, fields["topicIds"], seen, fields["done"], fields.get("given", {}))
+            return cls(
+                offsets,
+                fields["topicIds"],
+                seen,
+                fields["done"],
+                fields.get("given", {}),
+                # Missing in loads of earlier versions.
+                fields.get("void", False),
+            )
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a direct load: {error}") from error
 
@@ -85,6 +97,11 @@ def put_direct_load(client: KazooClient, task_id: str, load: DirectLoad) -> None
     put_node(client, direct_path(task_id), load.to_fields())
 
 
+def void_direct_load(client: KazooClient, task_id: str, load: DirectLoad) -> None:
+    """Marks the task's unfinished load as void, by one write."""
+    put_direct_load(client, task_id, replace(load, is_void=True))
+
+
 def begin_direct_load(
     client: KazooClient,
     store: SnapshotStore,
@@ -93,7 +110,8 @@ def begin_direct_load(
     tables: Mapping[TableId, TableProgress],
 ) -> None:
     """Stores a new direct load in place of an earlier one. If that is unfinished, it stays so
-    until the new one counts: else a task could start between the two, on empty tables."""
+    until the new one counts: else a task could start between the two, on empty tables. It must be
+    void: the progress of some tables is the new one's before that."""
     store.save(tables)
     _forget_tables(client, task_id, tables)
     put_direct_load(client, task_id, load)
@@ -123,6 +141,12 @@ def refuse_unfinished(client: KazooClient, task_id: str) -> None:
     load = direct_load(client, task_id)
     if load is None or load.is_done:
         return
+    if load.is_void:
+        raise ConfigError(
+            f"the direct load of task {task_id} is not finished: it is void, and a new one has not "
+            f"begun: empty the target tables, and load them by cdcbus snapshot run {task_id} "
+            f"--direct; cdcbus snapshot stop {task_id} abandons it"
+        )
     left = []
     for table, progress in tables_of(client, direct_path(task_id)).items():
         if progress.state in UNFINISHED:

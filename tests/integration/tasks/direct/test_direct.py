@@ -339,6 +339,27 @@ def test_a_load_begins_anew_once_however_often_its_process_is_restarted(
     assert kept["postgresql"] == kept["source"]
 
 
+def test_a_load_that_ends_before_it_begins_anew_does_not_go_on_with_the_former_one(
+    shop: Shop,
+) -> None:
+    """What that one had loaded is no longer there."""
+    fill(shop, MANY, width=900)
+    fetch, load = followed(shop), shop.load("postgresql")
+    kill_in_the_middle(shop, load, fetch)
+    fetch.ask_to_stop()
+    fetch.await_stop()
+    shop.postgresql(f"TRUNCATE {shop.name}.orders")
+    shop.cursor.execute("UPDATE orders SET note = 'later' WHERE id = 1")
+    answer = run(load, fetch, "--anew")
+    assert (answer.code, "is not running" in answer.told) == (1, True), answer.told
+    fetch.start()
+    answer = run(load, fetch)
+    assert answer.code == 0, answer.told
+    assert answer.found["tables"][0]["rows"] == MANY
+    kept = shop.rows("orders")
+    assert kept["postgresql"] == kept["source"]
+
+
 def test_chunks_of_lost_workers_are_loaded_again(shop: Shop) -> None:
     rows = MANY
     fill(shop, rows, width=900)

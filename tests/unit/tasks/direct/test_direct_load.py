@@ -15,8 +15,16 @@ def test_what_is_stored_of_a_load_reads_back_through_json() -> None:
         {"fetch": BinlogPosition("mysql-bin.000003", 4, gtid="a:1-3", server_uuid="u")},
         is_done=True,
         given={"mapper[i]": "0a1b"},
+        is_void=True,
     )
     assert DirectLoad.from_fields(json.loads(json.dumps(load.to_fields()))) == load
+
+
+def test_a_load_of_an_earlier_version_is_not_void() -> None:
+    load = DirectLoad({TopicPartition("shop", 0): 7})
+    fields = load.to_fields()
+    del fields["void"], fields["given"]
+    assert DirectLoad.from_fields(fields) == load
 
 
 @pytest.mark.parametrize("fields", [{}, {"offsets": 1}, {"offsets": [["shop"]]}])

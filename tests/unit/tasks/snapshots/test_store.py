@@ -22,6 +22,7 @@ from cdcbus.tasks.snapshots.direct import (
     forget_direct_load,
     put_direct_load,
     refuse_unfinished,
+    void_direct_load,
 )
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, tables_of, wish
 from tests.support.memory_zookeeper import MemoryZooKeeper, Request
@@ -404,3 +405,10 @@ def test_a_task_does_not_run_beside_an_unfinished_direct_load_which_names_its_ta
         refuse_unfinished(zookeeper, "7")
     put_direct_load(zookeeper, "7", DirectLoad({}, is_done=True))
     refuse_unfinished(zookeeper, "7")
+
+
+def test_a_task_does_not_run_beside_a_void_load(zookeeper: Any) -> None:
+    void_direct_load(zookeeper, "7", LOAD)
+    assert direct_load(zookeeper, "7") == replace(LOAD, is_void=True)
+    with pytest.raises(ConfigError, match="is not finished: it is void"):
+        refuse_unfinished(zookeeper, "7")
