@@ -3,7 +3,7 @@ target. A load is continued only with the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, is_dataclass
 from hashlib import sha256
 from typing import Final
@@ -12,8 +12,10 @@ import orjson
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
-from cdcbus.tasks.snapshots.direct import DirectLoad
+from cdcbus.tasks.snapshots.direct import DirectLoad, direct_path
 
 ANEW: Final = "empty the target tables, and start again with --anew"
 
@@ -77,6 +79,17 @@ def _is_same_target(found: DirectLoad, applied: Iterable[AppliedOffset]) -> bool
     """Whether the target has the offsets that the load has stored there before its first chunk."""
     held = {each.topic_partition: each.next_offset for each in applied}
     return all(held.get(partition) == offset for partition, offset in found.offsets.items())
+
+
+def check_progress(load: LoadTask, found: DirectLoad, known: Collection[TableId]) -> None:
+    """Raises ConfigError where the progress of tables that the load was begun with is missing or
+    cannot be read: these would be left out."""
+    if found.tables and len(known) != found.tables:
+        raise ConfigError(
+            f"the direct load of task {load.task_id} was begun with {found.tables} tables, and "
+            f"{direct_path(load.task_id)}/tables has usable progress of {len(known)}: that of "
+            f"others was deleted or damaged, so what is left to load is not known; {ANEW}"
+        )
 
 
 def has_loaded(tables: Iterable[TableProgress]) -> bool:

@@ -59,7 +59,7 @@ from cdcbus.tasks.direct.checks import (
 )
 from cdcbus.tasks.direct.chunk_loader import Work, altered
 from cdcbus.tasks.direct.course import Course
-from cdcbus.tasks.direct.given import given, has_loaded, refusal
+from cdcbus.tasks.direct.given import check_progress, given, has_loaded, refusal
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
 from cdcbus.tasks.direct.pool import Sourced, load_all
 from cdcbus.tasks.process_identity import is_gone
@@ -168,7 +168,10 @@ def _run(
     applied = opened.applier.applied_offsets()
     if found is not None:
         found = _continued(opened, found, applied)
-    known = opened.store.load() if found else {}
+    known: Mapping[TableId, TableProgress] = {}
+    if found is not None:
+        known = opened.store.load()
+        check_progress(load, found, known)
     targets = _checked_tables(opened, names, known)
     positions = _positions(opened, is_fresh=earlier is None, applied=applied)
     if found is None:
@@ -182,8 +185,9 @@ def _run(
             void_direct_load(client, load.task_id, earlier)
         # Early, as it takes seconds.
         opened.spark.start(readers)
-        found = replace(begin(opened), given=given(load))
+        begun = begin(opened)
         known = begin_tables(opened)
+        found = replace(begun, given=given(load), tables=len(known))
         begin_direct_load(client, opened.store, load.task_id, found, known)
         os.environ[BEGUN_VARIABLE] = load.task_id
     else:

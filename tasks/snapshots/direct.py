@@ -27,8 +27,9 @@ class DirectLoad:
     where the task continues. `seen`: by fetch task, a position in the binlog before which all
     changes were visible to readers by then. `is_done`: the task's position is set. `given`: what
     the chunks depend on, as `tasks/direct/given.py` says; empty in loads of earlier versions.
-    `is_void`: its progress no longer tells what the target has, as the load is begun anew. It stays
-    unfinished, and is never continued."""
+    `is_void`: its progress no longer tells what the target has, as the load is begun anew or given
+    up. It stays unfinished, and is never continued. `tables`: how many it has, by which lost
+    progress is noticed; 0 in loads of earlier versions."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -36,6 +37,7 @@ class DirectLoad:
     is_done: bool = False
     given: Mapping[str, str] = field(default_factory=dict)
     is_void: bool = False
+    tables: int = 0
 
     def to_fields(self) -> dict[str, Any]:
         """The fields of the znode."""
@@ -47,6 +49,7 @@ class DirectLoad:
             "done": self.is_done,
             "given": dict(self.given),
             "void": self.is_void,
+            "tables": self.tables,
         }
 
     @classmethod
@@ -67,6 +70,7 @@ class DirectLoad:
                 fields.get("given", {}),
                 # Missing in loads of earlier versions.
                 fields.get("void", False),
+                fields.get("tables", 0),
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a direct load: {error}") from error
@@ -118,9 +122,13 @@ def begin_direct_load(
 
 
 def forget_direct_load(client: KazooClient, task_id: str) -> None:
-    """Deletes the task's direct load and the progress of its tables. The load's own znode is
-    deleted last, so that an interrupted call can be repeated."""
+    """Deletes the task's direct load and the progress of its tables. The load's own znode is void
+    before that and deleted last, so that an interrupted call can be repeated, and the tables that
+    are left are not taken for the whole load."""
     path = direct_path(task_id)
+    load = direct_load(client, task_id)
+    if load is not None:
+        void_direct_load(client, task_id, load)
     _forget_tables(client, task_id)
     drop_node(client, f"{path}/tables")
     drop_node(client, path)

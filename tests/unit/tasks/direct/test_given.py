@@ -11,12 +11,14 @@ import pytest
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, ZeroDate
+from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.cells.expression import read_expression
 from cdcbus.plugins.transform.cells.mask import read_mask
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
-from cdcbus.tasks.direct.given import given, has_loaded, refusal
+from cdcbus.tasks.direct.given import check_progress, given, has_loaded, refusal
 from cdcbus.tasks.snapshots.direct import DirectLoad
 
 RULE = MapperRule(
@@ -80,6 +82,16 @@ def test_a_load_does_not_go_on_by_other_rules_which_are_named(load: LoadTask, na
 
 def test_a_load_that_an_earlier_version_began_goes_on() -> None:
     assert refusal(changed(rules=()), DirectLoad(OFFSETS), APPLIED) == ""
+
+
+def test_a_load_does_not_go_on_without_the_progress_of_all_its_tables() -> None:
+    known = [TableId("shop", "a"), TableId("shop", "b")]
+    check_progress(LOAD, replace(FOUND, tables=2), known)
+    # Begun by an earlier version.
+    check_progress(LOAD, FOUND, known)
+    for left in (known[:1], []):
+        with pytest.raises(ConfigError, match=r"begun with 2 tables, and .* again with --anew"):
+            check_progress(LOAD, replace(FOUND, tables=2), left)
 
 
 @pytest.mark.parametrize("applied", [[], APPLIED[:1], [replace(APPLIED[0], next_offset=8)]])

@@ -21,6 +21,7 @@ from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.control.source_of import Mapped
 from cdcbus.tasks.direct import beginning, run
+from cdcbus.tasks.direct.given import given
 from cdcbus.tasks.snapshots.direct import DirectLoad
 
 ONE = TopicPartition("shop", 0)
@@ -164,6 +165,22 @@ def test_a_load_does_not_go_on_with_other_columns() -> None:
     """For example after CONVERT TO CHARACTER SET, of which no row changes in the binlog."""
     with pytest.raises(CdcError, match=r"shop\.orders was altered while it was loaded"):
         check_shapes(TableProgress(TableState.RUNNING, key=("v",), shape="b", after=("2",)))
+
+
+def test_a_load_does_not_go_on_once_the_progress_of_a_table_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That table would be left out, silently."""
+    found = DirectLoad({ONE: 150}, given=given(LOAD), tables=2)
+    monkeypatch.setattr(run, "direct_load", lambda *_: found)
+    opened: Any = SimpleNamespace(
+        load=LOAD,
+        client=None,
+        applier=SimpleNamespace(applied_offsets=list, keeps_offsets=False),
+        store=SimpleNamespace(load=lambda: {ORDERS: TableProgress(TableState.DONE)}),
+    )
+    with pytest.raises(ConfigError, match="was begun with 2 tables"):
+        run._run(opened, (), 1, is_anew=False, told=lambda _: None)
 
 
 class Reader:

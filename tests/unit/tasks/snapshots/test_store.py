@@ -351,6 +351,32 @@ def test_a_direct_load_is_found_as_it_was_stored_until_it_is_forgotten_whole(
     assert zookeeper.nodes == {}
 
 
+@pytest.mark.parametrize("deletes", range(4))
+def test_a_load_that_is_given_up_by_half_is_not_continued(
+    monkeypatch: pytest.MonkeyPatch, deletes: int
+) -> None:
+    """The process is killed after so many deletions, and the call is repeated."""
+    client: Any = MemoryZooKeeper()
+    put_direct_load(client, "7", LOAD)
+    ZooKeeperSnapshots(client, "7", "direct").save({ORDERS: HALF, ODD: HALF})
+    left, delete = deletes, client.delete_async
+
+    def killed(path: str) -> Any:
+        nonlocal left
+        if not left:
+            raise ConnectionLoss
+        left -= 1
+        return delete(path)
+
+    monkeypatch.setattr(client, "delete_async", killed)
+    with pytest.raises((ConnectionLoss, PositionUnavailable)):
+        forget_direct_load(client, "7")
+    assert direct_load(client, "7") == replace(LOAD, is_void=True)
+    left = 9
+    forget_direct_load(client, "7")
+    assert client.nodes == {}
+
+
 @pytest.mark.parametrize("writes", range(4))
 def test_a_task_does_not_start_while_a_direct_load_is_begun_anew(
     monkeypatch: pytest.MonkeyPatch, writes: int
