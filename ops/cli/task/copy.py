@@ -12,6 +12,7 @@ from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.snapshots.direct import direct_load
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
@@ -110,13 +111,15 @@ def _has_server_id(dist: Dist) -> bool:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bus_options
 def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
-    """Remove task ID from ZooKeeper, with its positions and history. It must not be running."""
+    """Remove task ID from ZooKeeper, with its positions and history. It must not be running, nor
+    have an unfinished direct load."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         if task_id not in nodes.ids():
             raise ConfigError(
                 f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
             )
+        _refuse_loaded_by_half(client, task_id)
         stored = stored_positions(client, task_id)
         if not yes:
             for path, text in stored.items():
@@ -125,3 +128,17 @@ def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
         with audited(client, operator(), "task rm", f"task {task_id}"):
             nodes.remove(task_id)
     click.echo(f"task {task_id} is removed")
+
+
+def _refuse_loaded_by_half(client: KazooClient, task_id: str) -> None:
+    """Raises ConfigError while a direct load of the task is unfinished: nothing else keeps the
+    task, once it is imported again, from starting on tables that lack rows."""
+    load = direct_load(client, task_id)
+    if load is not None and not load.is_done:
+        raise ConfigError(
+            f"the direct load of task {task_id} is not finished: its target tables hold some of "
+            "the rows, and without the load nothing would keep the task, if it is imported again, "
+            "from continuing from where the load began. Give the load up first "
+            f"(cdcbus snapshot stop {task_id}), empty these tables, and set the task's position "
+            f"before it is started (cdcbus offset reset {task_id})"
+        )

@@ -1,0 +1,62 @@
+"""`cdcbus task rm` on a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cdcbus.ops.cli.main import main
+from cdcbus.ops.cli.task import copy
+from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from tests.support.memory_zookeeper import MemoryZooKeeper
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(TaskNodes, "remove", lambda _, task_id: found.append(task_id))
+    return found
+
+
+@pytest.fixture
+def zookeeper(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """With task 7."""
+    found = MemoryZooKeeper()
+    found.put("/datas/task/7/dist/lane", {"taskId": "7"})
+
+    @contextmanager
+    def client(_: object) -> Iterator[MemoryZooKeeper]:
+        yield found
+
+    monkeypatch.setattr(copy, "bus_client", client)
+    return found
+
+
+def rm() -> Result:
+    return CliRunner().invoke(main, ["task", "rm", "7", "--yes"])
+
+
+@pytest.mark.parametrize("load", [DirectLoad({}), DirectLoad({}, is_void=True)])
+def test_a_task_whose_direct_load_is_unfinished_is_not_removed(
+    zookeeper: Any, removed: list[str], load: DirectLoad
+) -> None:
+    put_direct_load(zookeeper, "7", load)
+    done = rm()
+    assert (done.exit_code, removed) == (1, [])
+    for what in ("cdcbus snapshot stop 7", "empty these tables", "cdcbus offset reset 7"):
+        assert what in done.output
+
+
+@pytest.mark.parametrize("load", [None, DirectLoad({}, is_done=True)])
+def test_a_task_without_an_unfinished_direct_load_is_removed(
+    zookeeper: Any, removed: list[str], load: DirectLoad | None
+) -> None:
+    if load is not None:
+        put_direct_load(zookeeper, "7", load)
+    done = rm()
+    assert (done.exit_code, removed) == (0, ["7"]), done.output
