@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import click
 
 from cdcbus.plugins.errors import ConfigError
-
-OWNER_ONLY = 0o600
+from cdcbus.tasks.whole_file import write_whole
 
 
 def force_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,33 +18,19 @@ def force_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> None:
-    """Writes a text as UTF-8; `is_secret`: readable by its owner only.
+    """Writes a text as UTF-8; `is_secret`: readable by its owner only. An existing file stays as
+    it is until the new one is complete.
 
     Raises ConfigError when the file exists, unless `force`, or cannot be written.
     """
     refuse_existing(path, force)
-    mode = "x"  # refuses a file that was created after the check
-    if force:
-        mode = "w"
-    opener = None
-    if is_secret:
-        opener = _private
     try:
-        with open(path, mode, encoding="utf-8", newline="\n", opener=opener) as file:
-            if is_secret:
-                # Opening an existing file keeps its permissions.
-                path.chmod(OWNER_ONLY)
-            file.write(text)
+        write_whole(path, text.encode(), is_replacing=force, is_private=is_secret)
     except OSError as error:
         raise ConfigError(
             f"{click.format_filename(path)}: cannot be written: {error.strerror}; check its "
-            "folder and rights"
+            "folder, its rights, and the room on the disk"
         ) from error
-
-
-def _private(path: str, flags: int) -> int:
-    # With these rights from the beginning: after a chmod only, others could have opened it before.
-    return os.open(path, flags, OWNER_ONLY)
 
 
 def refuse_existing(path: Path, force: bool) -> None:

@@ -30,6 +30,7 @@ from cdcbus.tasks.config.parser import (
 )
 from cdcbus.tasks.config.placeholders import has_placeholder, masked
 from cdcbus.tasks.process_identity import NODE_VARIABLE
+from cdcbus.tasks.whole_file import write_whole
 
 SIDES = CONSUMER, LOADER = "consumer.source.", "loader.source."
 NAME_KEY = "sourceName"
@@ -294,17 +295,13 @@ def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) ->
 
 
 def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) -> None:
-    """Writes the file, readable by its owner only. Raises ConfigError when it cannot be written, or
-    exists and `is_replacing` is not set."""
+    """Writes the file, readable by its owner only; an existing one stays as it is until the new one
+    is complete. Raises ConfigError when it cannot be written, or exists and `is_replacing` is not
+    set."""
     text = javaproperties.dumps(pairs, timestamp=False)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # A new file instead of the old one, whose rights might let others read it.
-        if is_replacing:
-            file.unlink(missing_ok=True)
-        # The rights come before the secrets, and only one of two processes creates the file.
-        file.touch(mode=0o600, exist_ok=False)
-        file.write_text(text, encoding="utf-8")
+        write_whole(file, text.encode(), is_replacing=is_replacing, is_private=True)
     except FileExistsError as error:
         raise ConfigError(f"{file} exists already; --replace overwrites it") from error
     except OSError as error:

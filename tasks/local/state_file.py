@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from cdcbus.plugins.errors import NO_ROOM, PositionError, PositionUnavailable
+from cdcbus.tasks.whole_file import write_whole
 
 # Raised when an earlier version could no longer read the file.
 FORMAT = 1
@@ -21,8 +22,8 @@ Fields = dict[str, Any]
 
 
 class StateFile:
-    """What a task stores, by swimlane. Thread-safe. Writes are atomic, even on a power failure: a
-    new file is written beside the old one, synchronised, and renamed.
+    """What a task stores, by swimlane. Thread-safe. Writes are atomic, even on a power failure,
+    see `write_whole`.
 
     Others may edit the file at any time: it is read again whenever it is not the one that was
     written last. Raises PositionError for a file of another form, or of another task, and
@@ -120,21 +121,10 @@ class StateFile:
         return dict(fields)
 
     def _write(self, fields: Fields) -> None:
-        # In the same folder, as a rename is atomic only within a file system.
-        beside = self.path.with_name(f".{self.path.name}.new")
+        data = orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n"
         try:
-            with beside.open("wb") as file:
-                file.write(orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-                # Before the rename: afterwards it might be the identity of somebody else's file.
-                seen = _identity(os.fstat(file.fileno()))
-            beside.replace(self.path)
-            # Without it the rename itself may be lost in a power failure.
-            _synchronise(self.path.parent)
+            seen = _identity(write_whole(self.path, data, is_replacing=True))
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise _failed(self.path, "written", error) from error
         self._fields, self._seen = fields, seen
 
@@ -178,14 +168,6 @@ def state_file(path: Path, task_id: str) -> Iterator[StateFile]:
 def _identity(stat: os.stat_result) -> tuple[int, ...]:
     # without the time of the inode's change, which the rename sets
     return stat.st_ino, stat.st_dev, stat.st_size, stat.st_mtime_ns
-
-
-def _synchronise(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _failed(path: Path, done: str, error: OSError) -> PositionError:
