@@ -26,9 +26,12 @@ class ProgressSaver:
         self._found: list[Wish] = []
 
     def save(self) -> bool:
-        """Begins to save, if there is something to save and no save in progress. Returns whether it
-        did. Raises PositionError."""
+        """Begins to save, if there is something to save, no save in progress, and no found wish
+        that is yet to be taken up. Returns whether it did. Raises PositionError."""
         if not self._aside.is_free():
+            return False
+        # Found after the last `take_up`: this save would remove them before anybody heeds them.
+        if self._found:
             return False
         if not self._courses.unsaved and not self._store.has_wishes():
             return False

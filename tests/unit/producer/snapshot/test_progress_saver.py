@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from cdcbus.plugins.errors import (
@@ -12,11 +14,15 @@ from cdcbus.producer.config import (
     SnapshotMode,
 )
 from cdcbus.producer.snapshot import progress_saver
+from cdcbus.producer.snapshot.courses import Courses
 from cdcbus.producer.snapshot.progress import (
+    MemorySnapshots,
     TableState,
+    Wish,
     WishKind,
 )
-from tests.unit.producer.snapshot.world import World
+from cdcbus.producer.snapshot.progress_saver import ProgressSaver
+from tests.unit.producer.snapshot.world import World, task_of
 
 
 def test_a_wish_is_kept_until_what_it_means_is_stored(world: World) -> None:
@@ -62,3 +68,39 @@ def test_a_silent_store_holds_up_neither_the_stream_nor_the_reading(
     assert seen == [([1, 2, 3, 4, 5], [])]
     world.snapshots.acknowledged(world.sent, is_last=True)
     assert world.progress().state is TableState.DONE
+
+
+class SlowWishes(MemorySnapshots):
+    """Wishes stay until they are heeded, as in ZooKeeper, and are found once `answers` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = threading.Event()
+        self.given = 0
+
+    def wishes(self) -> list[Wish]:
+        assert self.answers.wait(60)
+        found = self.wished[self.given :]
+        self.given = len(self.wished)
+        return found
+
+    def heeded(self) -> None:
+        del self.wished[: self.given]
+        self.given = 0
+
+
+def test_a_wish_that_is_found_just_before_a_save_is_not_removed_by_it() -> None:
+    store, stop = SlowWishes(), Wish(WishKind.STOP)
+    saver = ProgressSaver(store, Courses(task_of(SnapshotMode.NEVER), {}))
+    store.wished.append(stop)
+    assert saver.save()
+    assert saver.take_up() == []
+    store.answers.set()
+    saver.settle()
+    assert not saver.save()
+    assert store.wished == [stop]
+    assert saver.take_up() == [stop]
+    # It is heeded now, so the next save removes it.
+    assert saver.save()
+    saver.settle()
+    assert store.wished == []
