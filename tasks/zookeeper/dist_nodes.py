@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,6 +50,13 @@ class DistNodes:
         except ConfigError as error:
             raise ConfigError(f"{directory}: {error}") from error
 
+    def refuse_existing(self, task_ids: Iterable[str]) -> None:
+        """Raises ConfigError when one of the tasks exists. For use before anything is stored."""
+        with reported(TASKS):
+            for task_id in task_ids:
+                if _children(self._client, dist_path(task_id)):
+                    raise _exists(task_id)
+
     def put(
         self,
         tasks: Mapping[str, Mapping[str, Dist]],
@@ -69,10 +76,7 @@ class DistNodes:
                 # A znode that appears or vanishes after this fails the transaction.
                 before = set(_children(self._client, dist_path(task_id)))
                 if before and not is_replacing:
-                    raise ConfigError(
-                        f"task {task_id} is in ZooKeeper already, at {dist_path(task_id)}; "
-                        "--force overwrites it"
-                    )
+                    raise _exists(task_id)
                 # Topics that the task no longer has: their texts would still be merged into it.
                 for swimlane in before - dists.keys():
                     transaction.delete(dist_path(task_id, swimlane))
@@ -91,6 +95,12 @@ class DistNodes:
         if reason is not None:
             with reported(TASKS):
                 raise reason
+
+
+def _exists(task_id: str) -> ConfigError:
+    return ConfigError(
+        f"task {task_id} is in ZooKeeper already, at {dist_path(task_id)}; --force overwrites it"
+    )
 
 
 def _failure(results: Sequence[object]) -> Exception | None:

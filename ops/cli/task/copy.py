@@ -15,7 +15,7 @@ from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.snapshots.direct import direct_load
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
-from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.position.store import create_positions
 from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
@@ -54,13 +54,12 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             )
         stored = _positions_by_swimlane(client, task_id)
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
-            # The text first: it fails where somebody has created the task meanwhile.
-            DistNodes(client).put({new_id: dists}, is_replacing=False)
-            for swimlane, text in stored.items():
-                store = ZooKeeperPositions(client, new_id, swimlane)
-                # `save` expects the version that `load` has seen, here none.
-                store.load()
-                store.save(text)
+            # In one transaction: a copy without a position would start by its start rule.
+            DistNodes(client).put(
+                {new_id: dists},
+                is_replacing=False,
+                also=lambda transaction: create_positions(client, transaction, new_id, stored),
+            )
     if any(map(_has_server_id, dists.values())):
         click.secho(
             f"warning: tasks {task_id} and {new_id}: both have the same consumer.source.slaveId, "

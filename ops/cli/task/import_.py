@@ -4,7 +4,7 @@ task files of porter's JSON, and of other tools' settings."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from cdcbus.tasks.porter.dist_json import properties_text, read_dist
 from cdcbus.tasks.zookeeper.task_configs import Dist, dists_of, has_inline_secret, texts_of
 
 if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 
@@ -101,7 +103,7 @@ def _import_files(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSe
     for file in files:
         inspection = inspect_task(file, bus.filling, sources=bus.source_lookup(file))
         read.append((click.format_filename(file), inspection))
-    store(read, {}, force, strict, bus)
+    store(accepted(read, strict, bus), force, bus)
 
 
 def _make_file(
@@ -120,21 +122,11 @@ def _make_file(
         sys.exit(1)
 
 
-def store(
-    read: list[tuple[str, Inspection]],
-    positions: Mapping[str, dict[str, str]],
-    force: bool,
-    strict: bool,
-    bus: BusSettings,
-) -> None:
-    """Puts tasks into ZooKeeper, all or none, then their positions, by id and swimlane, where they
-    have not moved here. Raises ConfigError where one of the tasks is refused."""
-    from cdcbus.ops.cli.task.imported_positions import HOW, set_imported
-    from cdcbus.ops.services.zookeeper_client import bus_client
-    from cdcbus.tasks.editing.versions import put_tasks
-    from cdcbus.tasks.process_identity import operator
-    from cdcbus.tasks.zookeeper.dist_nodes import dist_path
-
+def accepted(
+    read: list[tuple[str, Inspection]], strict: bool, bus: BusSettings
+) -> dict[str, dict[str, Dist]]:
+    """The tasks by id and swimlane, as ZooKeeper keeps them. Raises ConfigError where one of them
+    is refused."""
     is_refused = False
     # Not only to the first refused one, so that all errors are printed.
     for name, inspection in read:
@@ -151,9 +143,27 @@ def store(
                 "once; nothing is stored"
             )
         tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))
+    return tasks
+
+
+def store(
+    tasks: Mapping[str, Mapping[str, Dist]],
+    force: bool,
+    bus: BusSettings,
+    put_before: Callable[[KazooClient], None] = lambda _: None,
+) -> None:
+    """Puts tasks into ZooKeeper, all or none. `put_before`: stores what they need to start, once no
+    task is refused: a task that is there already could be started without it."""
+    from cdcbus.ops.cli.task.imported_positions import HOW
+    from cdcbus.ops.services.zookeeper_client import bus_client
+    from cdcbus.tasks.editing.versions import put_tasks
+    from cdcbus.tasks.process_identity import operator
+    from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
+
     with bus_client(bus) as client:
+        if not force:
+            DistNodes(client).refuse_existing(tasks)
+        put_before(client)
         put_tasks(client, tasks, force, operator(), HOW)
-        for task_id, texts in positions.items():
-            set_imported(client, task_id, texts)
     for task_id in tasks:
         click.echo(f"task {task_id} is in ZooKeeper, {dist_path(task_id)} at {bus.zookeeper}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ from cdcbus.tasks.local.state_file import state_file
 from cdcbus.tasks.porter.dist_json import properties_text
 
 if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 
@@ -50,7 +53,8 @@ def _inspected(tree: PorterTree, text: str, bus: BusSettings, severity: Severity
 
 
 def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSettings) -> None:
-    from cdcbus.ops.cli.task.import_ import store
+    from cdcbus.ops.cli.task.import_ import accepted, store
+    from cdcbus.ops.cli.task.imported_positions import set_imported
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.zookeeper.source_registry import source_nodes, source_path
 
@@ -76,10 +80,15 @@ def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSetting
                 "all tasks and sources of the same names with --force, or write files with "
                 "--output and rename"
             )
-        store(read, tree.positions, force, strict, bus)
-        for name, pairs in sources.items():
-            nodes.put(name, pairs, force, operator())
-            click.echo(f"source {name} is in ZooKeeper")
+
+        def put_before(client: KazooClient) -> None:
+            for name, pairs in sources.items():
+                nodes.put(name, pairs, force, operator())
+                click.echo(f"source {name} is in ZooKeeper")
+            for task_id, texts in tree.positions.items():
+                set_imported(client, task_id, texts)
+
+        store(accepted(read, strict, bus), force, bus, put_before)
 
 
 def _into_files(
@@ -88,31 +97,37 @@ def _into_files(
     """Writes the files. Returns whether all tasks are accepted."""
     from cdcbus.ops.cli.task.imported_positions import set_imported_in_file
 
-    texts = {}
+    tasks, sources, positions = {}, {}, {}
     for task_id, dist in tree.tasks.items():
-        texts[folder / f"{task_id}.properties"] = properties_text(dist)
+        tasks[folder / f"{task_id}.properties"] = properties_text(dist)
     for name, source in tree.sources.items():
         pairs = {key: entry.written for key, entry in source.entries.items()}
-        texts[folder / FOLDER / f"{name}.properties"] = javaproperties.dumps(pairs, timestamp=False)
-    positions = {}
+        file = folder / FOLDER / f"{name}.properties"
+        sources[file] = javaproperties.dumps(pairs, timestamp=False)
     for task_id in tree.positions:
         positions[task_id] = folder / f"{task_id}.positions.json"
     # All files before the first is written.
-    for file in (*texts, *positions.values()):
+    for file in (*tasks, *sources, *positions.values()):
         refuse_existing(file, force)
     if tree.sources:
         (folder / FOLDER).mkdir(exist_ok=True)
-    for file, text in texts.items():
-        # porter keeps passwords in plain text.
-        write_new(file, text, force, is_secret=True)
-        click.echo(f"{click.format_filename(file)} written", err=True)
+    _write(sources, force)
     for task_id, file in positions.items():
         with state_file(file, task_id) as state:
             set_imported_in_file(state, task_id, tree.positions[task_id])
         click.echo(f"{click.format_filename(file)} written", err=True)
+    # Last: a task without its position would start by its start rule.
+    _write(tasks, force)
     is_good = True
     for task_id, dist in tree.tasks.items():
         inspection = _inspected(tree, properties_text(dist), bus, Severity.NOTE)
         name = click.format_filename(folder / f"{task_id}.properties")
         is_good &= print_findings(inspection.diagnostics, name, strict)
     return is_good
+
+
+def _write(texts: Mapping[Path, str], force: bool) -> None:
+    for file, text in texts.items():
+        # porter keeps passwords in plain text.
+        write_new(file, text, force, is_secret=True)
+        click.echo(f"{click.format_filename(file)} written", err=True)

@@ -1,6 +1,7 @@
 """`cdcbus task import --porter`: porter's whole tree, with positions and shared sources."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.tasks.local.state_file import StateFile
 from cdcbus.tasks.local.stores import FilePositions
 from cdcbus.tasks.zookeeper.connection import connect
+from tests.support.killed_writes import killed_at_each_write
 
 pytestmark = pytest.mark.integration
 LOAD = {
@@ -125,6 +127,58 @@ def test_a_source_of_the_same_name_here_refuses_the_tree(
     assert client.exists("/ours/datas/task/242") is None
     assert client.get("/ours/datas/datesource/target")[0] == other
     imported(f"{zookeeper}/{name}/ours", "--porter", porter, "--force")
+
+
+def test_a_task_of_the_same_id_here_refuses_the_tree(
+    client: KazooClient, porter: str, zookeeper: str, name: str
+) -> None:
+    client.create("/ours/datas/task/7/dist/shop", json.dumps(FETCH).encode(), makepath=True)
+    refused = imported(f"{zookeeper}/{name}/ours", "--porter", porter, code=1).stderr
+    assert "task 7 is in ZooKeeper already" in refused
+    assert client.get_children("/ours/datas") == ["task"]
+    assert client.get_children("/ours/datas/task/7") == ["dist"]
+
+
+def test_a_killed_import_leaves_no_task_without_its_position_and_sources(
+    client: KazooClient, porter: str, zookeeper: str, name: str
+) -> None:
+    def run() -> bool:
+        environ = {"CDCBUS_ZOOKEEPER": f"{zookeeper}/{name}/ours", "PW": "s3cret"}
+        words = ["task", "import", "--porter", porter]
+        runs.append(CliRunner().invoke(main, words, env=environ).exit_code)
+        return runs[-1] == 0
+
+    runs: list[int] = []
+    for is_done in killed_at_each_write(run):
+        for task, swimlane in (("242", "SHOP"), ("7", "shop")):
+            if client.exists(f"/ours/datas/task/{task}/dist/{swimlane}"):
+                assert client.exists(f"/ours/datas/task/{task}/position/{swimlane}")
+                assert client.exists("/ours/datas/datesource/target")
+        if not is_done:
+            client.delete("/ours", recursive=True)
+    assert len(runs) > 5
+    assert client.exists("/ours/datas/task/7/dist/shop")
+
+
+def test_a_killed_import_into_files_leaves_no_task_without_its_position_and_sources(
+    porter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(_: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+
+    left = [0]
+    monkeypatch.setattr(os, "fsync", fsync)
+    for allowed in range(11):
+        left[0] = allowed
+        folder = tmp_path / str(allowed)
+        folder.mkdir()
+        imported("127.0.0.1:1", "--porter", porter, "--output", folder, code=int(allowed < 10))
+        for task in ("242", "7"):
+            if (folder / f"{task}.properties").exists():
+                assert (folder / f"{task}.positions.json").exists()
+                assert (folder / "sources" / "target.properties").exists()
 
 
 def test_a_second_import_keeps_positions_that_have_moved_here(
