@@ -3,12 +3,14 @@ also when the disk is full, the process is killed, or the power fails."""
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE
 
 PRIVATE, USUAL = 0o600, 0o666
+NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def write_whole(
@@ -44,13 +46,24 @@ def write_whole(
         if is_replacing:
             beside.replace(place)
         else:
-            # Unlike a rename it refuses a file that was created meanwhile.
-            os.link(beside, place)
+            _rename_new(beside, place)
     finally:
         with suppress(OSError):
             beside.unlink()
     _synchronise(place.parent)
     return written
+
+
+def _rename_new(beside: Path, place: Path) -> None:
+    try:
+        # Unlike a rename it refuses a file that was created meanwhile.
+        os.link(beside, place)
+    except OSError as error:
+        # Some network file systems have none.
+        if error.errno not in NO_LINKS:
+            raise
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+        beside.replace(place)
 
 
 def _write_into(place: Path, data: bytes) -> os.stat_result:

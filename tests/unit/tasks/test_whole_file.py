@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -128,3 +129,17 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_a_file_system_without_links_takes_new_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    write_whole(tmp_path / "a", b"new", is_replacing=False)
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"new"]
+    with pytest.raises(FileExistsError):
+        write_whole(tmp_path / "a", b"other", is_replacing=False)
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"new"]
