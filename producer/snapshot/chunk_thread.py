@@ -110,30 +110,43 @@ class ChunkThread:
             if course is None or len(self._sender.chunks) >= CHUNKS_AHEAD:
                 self._changed.wait(LOOK_SECONDS)
                 return
+        selected = course.selected
         try:
-            if course.selected is None:
+            if selected is None:
                 self._describe(reader, course)
             else:
-                self._read(reader, course, course.selected)
+                self._read(reader, course, selected)
         except (CannotTell, HiddenColumns, UnreadableEvent) as error:
             self._fail(course, TableState.FAILED, str(error))
         except pymysql.Error as error:
-            self._judge(error, reader, course)
+            self._judge(error, reader, course, selected)
 
-    def _judge(self, error: pymysql.Error, reader: ChunkReader, course: Course) -> None:
+    def _judge(
+        self,
+        error: pymysql.Error,
+        reader: ChunkReader,
+        course: Course,
+        was: SelectedTable | None,
+    ) -> None:
         """Ends the table's snapshot by an error of the server, or has the table described again.
         Raises an error that may pass."""
         if end := final_state(error):
             self._fail(course, *end)
         elif passes(error):
             raise error
-        elif not self._is_outdated(reader, course):
+        elif not self._is_outdated(reader, course, was):
             self._fail(course, TableState.FAILED, refusal(error, course.progress.where))
 
-    def _is_outdated(self, reader: ChunkReader, course: Course) -> bool:
-        """Whether the table was altered since it was described; then it is described again."""
-        if (was := course.selected) is None:
+    def _is_outdated(self, reader: ChunkReader, course: Course, was: SelectedTable | None) -> bool:
+        """Whether the table was altered since it was described as `was`, by which it was read; then
+        it is described again."""
+        if was is None:
             return False
+        with self._changed:
+            if course.selected is not was:
+                # The stream has met the ALTER first.
+                self._sender.close_unread()
+                return True
         now = reader.describe(course.table)
         if now is not None and (now.expressions, now.key) == (was.expressions, was.key):
             return False

@@ -59,7 +59,11 @@ def test_a_table_of_which_the_user_may_not_read_a_column_is_an_error(shop: Shop)
     shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (1, 2, NULL)")
     shop.cursor.execute(f"CREATE USER {shop.name} IDENTIFIED BY 'cdc-pass'")
     try:
-        shop.cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {shop.name}")
+        try:
+            everywhere = f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {shop.name}"
+            shop.cursor.execute(everywhere)
+        except pymysql.err.OperationalError:
+            pytest.skip("the user of the tests may not grant")
         shop.cursor.execute(f"GRANT SELECT (id, name) ON {shop.name}.orders TO {shop.name}")
         shop.fetch(replace(source_of(shop), user=shop.name, password="cdc-pass"))
         found = verify_still(shop, "postgresql")
