@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -268,12 +269,13 @@ class TopicLogs:
         _, beyond_open = self._consumer.get_watermark_offsets(place, cached=True)
         if beyond_open <= end:
             return None
-        client = make_client(Consumer, {**self._options, "isolation.level": "read_uncommitted"})
-        try:
-            for at, came_ms, _ in self._records(client, partition, end):
+        options = {**self._options, "isolation.level": "read_uncommitted"}
+        with (
+            closing(make_client(Consumer, options)) as client,
+            closing(self._records(client, partition, end)) as uncommitted,
+        ):
+            for at, came_ms, _ in uncommitted:
                 return at, came_ms, None
-        finally:
-            client.close()
         return None
 
     def records(

@@ -18,7 +18,7 @@ from cdcbus.consumer.records.dead_letters import OpenDeadLetter
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
-from cdcbus.tasks.zookeeper.znode import drop_node, now, take_node
+from cdcbus.tasks.zookeeper.znode import drop_node, get_node, is_own, now, take_node
 
 LOG = logging.getLogger(__name__)
 # Records that an audit entry lists.
@@ -122,7 +122,9 @@ def _alone(client: KazooClient, task_id: str, by: str) -> Iterator[None]:
     try:
         yield
     finally:
-        drop_node(client, path)
+        # With the session the znode is lost, and may be another process's by now.
+        if is_own(client, get_node(client, path)):
+            drop_node(client, path)
 
 
 def _refuse_resolved(topic: DeadLetterTopic, dead_letters: Iterable[OpenDeadLetter]) -> None:
