@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pymysql
 import pytest
@@ -23,7 +24,7 @@ from cdcbus.producer.snapshot.progress import (
     TableState,
     WishKind,
 )
-from cdcbus.producer.snapshot.reader import CannotTell
+from cdcbus.producer.snapshot.reader import CannotTell, Read
 from cdcbus.producer.source.row_events import Batch
 from tests.unit.producer.snapshot.world import ITEMS, ORDERS, World, inserts, selected
 
@@ -195,4 +196,23 @@ def test_the_pauses_grow_while_the_source_stays_away_and_begin_anew_after_it_was
     world.script = [lambda: None] * 8
     world.run()
     assert world.pauses == [0.5, 1.0, 2.0, 5.0, 10.0, 10.0, 10.0, 0.5]
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_a_chunk_refused_by_a_table_that_the_stream_has_met_as_altered_is_read_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is described anew before the refusal is judged: it has not been altered since."""
+    chunk, refusals = world.chunk, [pymysql.OperationalError(1054, "Unknown column 'n'")]
+
+    def refused(found: SelectedTable, *rest: Any) -> Read:
+        if refusals:
+            [course] = world.snapshots._courses
+            course.selected = replace(found)
+            raise refusals.pop()
+        return chunk(found, *rest)
+
+    monkeypatch.setattr(world, "chunk", refused)
+    world.run()
+    assert world.progress().state is TableState.DONE
     assert world.ids() == [1, 2, 3, 4, 5]
