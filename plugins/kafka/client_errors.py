@@ -63,10 +63,13 @@ class Refusals:
         failed = error.args[0]
         # Triggers callbacks with reasons that have arrived meanwhile. A consumer gets its group's
         # as a message.
-        message = client.poll(0)
-        if isinstance(message, Message):
-            reason_of_group = message.error()
-            if reason_of_group is not None:
+        try:
+            message = client.poll(0)
+        except KafkaException as fatal:
+            # A producer's fatal error is raised where its callbacks are served.
+            self(fatal.args[0])
+        else:
+            if isinstance(message, Message) and (reason_of_group := message.error()) is not None:
                 self(reason_of_group)
         if failed.code() in RIGHTS:
             return denied(servers, failed.str(), failed.code())

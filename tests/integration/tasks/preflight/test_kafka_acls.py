@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import (
     AclBinding,
@@ -32,8 +33,9 @@ from cdcbus.plugins.errors import BusRejected
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.publish.publisher import KafkaPublisher
-from tests.integration.tasks.preflight.test_kafka_login import fetch_task, load_task
+from tests.integration.tasks.preflight.test_kafka_login import ROW, fetch_task, load_task
 from tests.support.secure_servers import Authority, open_folder, place_of, running
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 PASSWORD = "pass word"
@@ -136,7 +138,7 @@ def publish(broker: GuardedKafka, options: dict[str, str], topic: str = "guarded
     """What a fetch task does with a broker before and while it sends."""
     config = fetch_task(broker.guarded, options, topic).publish
     with KafkaPublisher(config, make_converter("canalRow"), Event()) as publisher:
-        publisher.client.produce(topic, b"{}")
+        publisher.send_changes([ROW])
         publisher.flush()
 
 
@@ -171,6 +173,28 @@ def test_a_fetch_task_says_which_right_it_lacks(
     with pytest.raises(BusRejected, match=sentence) as refused:
         publish(broker, login(broker))
     assert PASSWORD not in str(refused.value)
+
+
+@pytest.mark.parametrize("rights", [DESCRIBE, READ])
+def test_a_client_that_is_refused_before_it_has_a_record_says_the_same(
+    broker: GuardedKafka, rights: AclOperation
+) -> None:
+    """The brokers can refuse the client while it waits for its first row."""
+    broker.allow((TOPIC, "guarded", rights))
+    config = fetch_task(broker.guarded, login(broker)).publish
+    with KafkaPublisher(config, make_converter("canalRow"), Event()) as publisher:
+        wait_until(lambda: is_unusable(publisher), "the brokers to refuse the client", 30)
+        with pytest.raises(BusRejected, match="authorization failed; give it the ACL: Describe an"):
+            publisher.send_changes([ROW])
+
+
+def is_unusable(publisher: KafkaPublisher) -> bool:
+    """Whether the client has met a fatal error, of which its callbacks are not told yet."""
+    try:
+        publisher.client.produce("guarded", b"{}")
+    except KafkaException as error:
+        return bool(error.args[0].code() == KafkaError._FATAL)
+    return False
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.tasks.config.diagnostics import Diagnostics
@@ -143,6 +144,11 @@ def load_task(servers: str, options: Mapping[str, str]) -> LoadTask:
     return task
 
 
+ROW = RowChange(
+    Table(TableId("shop", "orders"), (Column("id", "int"),), ("id",)), Op.INSERT, None, {"id": "1"}
+)
+
+
 def publish(servers: str, options: Mapping[str, str], seconds: float) -> None:
     """What a fetch task's publisher does with a broker: it looks for the topic, and its records
     are acknowledged."""
@@ -152,7 +158,7 @@ def publish(servers: str, options: Mapping[str, str], seconds: float) -> None:
     assert shape is not None
     assert shape.partitions == 2
     with publisher:
-        publisher.client.produce("guarded", b"{}")
+        publisher.send_changes([ROW])
         publisher.flush()
 
 

@@ -39,3 +39,18 @@ def test_a_refused_login_or_certificate_is_final_and_a_broker_that_is_away_is_no
     answer: Any = refusals.unanswered(client, "k:1", KafkaException(KafkaError(-195)))
     assert type(answer) is kind
     assert reason in str(answer)
+
+
+class FailedProducer:
+    """Raises its fatal error where its callbacks are served."""
+
+    def poll(self, _seconds: float) -> None:
+        code = KafkaError.CLUSTER_AUTHORIZATION_FAILED
+        raise KafkaException(KafkaError(code, "Cluster authorization failed", fatal=True))
+
+
+def test_a_fatal_error_that_arrives_meanwhile_is_the_reason() -> None:
+    silence = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    answer = Refusals().unanswered(FailedProducer(), "k:1", silence)
+    assert type(answer) is BusRejected
+    assert "Cluster authorization failed; give it the ACL: Describe and Write" in str(answer)
