@@ -27,8 +27,8 @@ from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.verify.cells import forms_of
 from cdcbus.tasks.verify.sides import charsets_of
 from cdcbus.tasks.verify.sides import open_target as connected
-from cdcbus.tasks.verify.source_cells import reading, selected
-from cdcbus.tasks.verify.sql_text import (
+from cdcbus.tasks.verify.sql.source_cells import reading, selected
+from cdcbus.tasks.verify.sql.text import (
     POSTGRESQL_SESSION,
     compared_column,
     fits,

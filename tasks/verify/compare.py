@@ -19,11 +19,11 @@ from threading import Thread
 from typing import Final, TypeVar
 
 from cdcbus.plugins.rowchange import Cell
-from cdcbus.tasks.verify.checksums import BUCKETS, Sums
 from cdcbus.tasks.verify.lag import Lag, Moment
-from cdcbus.tasks.verify.pairs import Pair
 from cdcbus.tasks.verify.report import EXAMPLES, Example, Kind, TableReport
 from cdcbus.tasks.verify.sides import EVERYTHING, SourceSide, TargetSide
+from cdcbus.tasks.verify.sql.checksums import BUCKETS, Sums
+from cdcbus.tasks.verify.sql.pairs import Pair
 from cdcbus.tasks.verify.subject import Cells, Subject, Way
 
 CHUNK_ROWS: Final = 20_000

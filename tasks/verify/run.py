@@ -51,8 +51,8 @@ from cdcbus.tasks.verify.sides import (
     open_source,
     open_target,
 )
+from cdcbus.tasks.verify.sql.where import condition
 from cdcbus.tasks.verify.subject import SourceTable, Subject, subject_of
-from cdcbus.tasks.verify.where import condition
 from cdcbus.tasks.zookeeper.connection import connect
 
 if TYPE_CHECKING:

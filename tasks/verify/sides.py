@@ -18,7 +18,7 @@ from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import source_connection
-from cdcbus.tasks.verify.checksums import (
+from cdcbus.tasks.verify.sql.checksums import (
     Digest,
     Sums,
     beyond,
@@ -28,9 +28,9 @@ from cdcbus.tasks.verify.checksums import (
     sums_sql,
     up_to,
 )
-from cdcbus.tasks.verify.pairs import Pair, source_terms, target_terms
-from cdcbus.tasks.verify.source_cells import LONG_GROUPS, SESSION, selection
-from cdcbus.tasks.verify.sql_text import (
+from cdcbus.tasks.verify.sql.pairs import Pair, source_terms, target_terms
+from cdcbus.tasks.verify.sql.source_cells import LONG_GROUPS, SESSION, selection
+from cdcbus.tasks.verify.sql.text import (
     POSTGRESQL_SESSION,
     among,
     compared_column,

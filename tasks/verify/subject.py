@@ -20,8 +20,8 @@ from cdcbus.plugins.transform.processor import Processor
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.verify.cells import Form, Forms, as_it_is, forms_of
-from cdcbus.tasks.verify.pairs import INTEGERS, Pair, pair_of, target_terms
-from cdcbus.tasks.verify.sql_text import is_comparable, quoted
+from cdcbus.tasks.verify.sql.pairs import INTEGERS, Pair, pair_of, target_terms
+from cdcbus.tasks.verify.sql.text import is_comparable, quoted
 
 Cells = tuple[Cell, ...]
 LOSSLESS: Final = frozenset(("canalRow", "oggJson"))

@@ -18,7 +18,7 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.tasks.verify.sides import open_source
-from cdcbus.tasks.verify.source_cells import reading, selected
+from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from tests.integration.producer.reading import source_config
 from tests.support.committed import committed_canal
 from tests.support.random_tables import RandomTable, writing

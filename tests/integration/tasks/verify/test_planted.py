@@ -20,10 +20,10 @@ from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.server.connection import identity, latest_position
 from cdcbus.tasks.verify import compare, repair
-from cdcbus.tasks.verify.checksums import Digest, mysql_row, postgresql_row
 from cdcbus.tasks.verify.lag import Lag
-from cdcbus.tasks.verify.pairs import Pair, pair_of
 from cdcbus.tasks.verify.sides import SourceSide
+from cdcbus.tasks.verify.sql.checksums import Digest, mysql_row, postgresql_row
+from cdcbus.tasks.verify.sql.pairs import Pair, pair_of
 from tests.integration.tasks.verify.verifying import arrive, source_of, store, verify, verify_still
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until

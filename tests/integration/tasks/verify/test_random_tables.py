@@ -13,10 +13,10 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.tasks.verify.sides import open_source
-from cdcbus.tasks.verify.source_cells import reading, selected
+from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from tests.integration.producer.decoding.test_round_trip import BOUNDED, Example, examples, quoted
 from tests.integration.producer.reading import source_config
-from tests.integration.tasks.verify.test_source_cells import make
+from tests.integration.tasks.verify.sql.test_source_cells import make
 from tests.integration.tasks.verify.verifying import source_of, verify_still
 from tests.support.shop import Shop
 

@@ -10,8 +10,8 @@ import pytest
 from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.verify import compare
-from cdcbus.tasks.verify.checksums import Sums
 from cdcbus.tasks.verify.report import Example, Kind
+from cdcbus.tasks.verify.sql.checksums import Sums
 from cdcbus.tasks.verify.subject import Cells, Subject, Way
 from tests.unit.tasks.verify.two_sides import INT, PG_INT, World, mapped, subject, target
 

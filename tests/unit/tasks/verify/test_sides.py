@@ -12,8 +12,8 @@ import pytest
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.verify import sides
-from cdcbus.tasks.verify.checksums import Digest, Sums
 from cdcbus.tasks.verify.sides import NOTHING, SourceSide, TargetSide, charsets_of, source_sides
+from cdcbus.tasks.verify.sql.checksums import Digest, Sums
 from cdcbus.tasks.verify.subject import Subject
 from tests.unit.tasks.verify.two_sides import INT, PG_INT, PLACE, feed, mapped, subject, target
 

@@ -18,9 +18,9 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.tasks.control.source_of import Feed, MappedTable
-from cdcbus.tasks.verify.checksums import Digest, Sums
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Moment
+from cdcbus.tasks.verify.sql.checksums import Digest, Sums
 from cdcbus.tasks.verify.subject import Cells, Subject, subject_of
 
 PLACE = "fetch.properties"

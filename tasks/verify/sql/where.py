@@ -13,7 +13,7 @@ from typing import Final
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.tasks.verify.sql_text import quoted
+from cdcbus.tasks.verify.sql.text import quoted
 
 WORDS: Final = frozenset(
     ("and", "or", "not", "in", "between", "like", "is", "null", "true", "false")

@@ -4,8 +4,8 @@ import pytest
 
 from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.producer.ddl.table_schema import TableColumn
-from cdcbus.tasks.verify.checksums import Digest, Sums, beyond, up_to
-from cdcbus.tasks.verify.pairs import pair_of
+from cdcbus.tasks.verify.sql.checksums import Digest, Sums, beyond, up_to
+from cdcbus.tasks.verify.sql.pairs import pair_of
 
 
 def has_pair(source: str, target: TargetColumn, dialect: str, charset: str = "utf8mb4") -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cdcbus.tasks.verify.pairs import Term
+from cdcbus.tasks.verify.sql.pairs import Term
 
 HASH_DIGITS: Final = 15
 """Hexadecimal digits: 60 bits, which fit a signed 64-bit number on both servers."""

@@ -12,7 +12,7 @@ from cdcbus.plugins.rowchange import Cell
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.decoding.charsets import decoder
 from cdcbus.producer.decoding.column_types import BinlogColumn, reader
-from cdcbus.tasks.verify.sql_text import quoted
+from cdcbus.tasks.verify.sql.text import quoted
 
 Read = Callable[[str | bytes], str]
 ReadRow = Callable[[tuple[str | bytes | None, ...]], tuple[Cell, ...]]

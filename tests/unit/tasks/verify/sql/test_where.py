@@ -4,7 +4,7 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.tasks.verify.where import condition
+from cdcbus.tasks.verify.sql.where import condition
 
 TABLE = TableId("shop", "orders")
 NAMES = {"id": "no", "State": "state", "secret": None}

@@ -3,7 +3,7 @@
 import pytest
 
 from cdcbus.producer.ddl.table_schema import TableColumn
-from cdcbus.tasks.verify.source_cells import selected
+from cdcbus.tasks.verify.sql.source_cells import selected
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.tasks.verify.sides import open_source
-from cdcbus.tasks.verify.source_cells import reading, selected
+from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from tests.integration.producer.decoding.test_round_trip import (
     BOUNDED,
     Example,

@@ -1,0 +1,1 @@
+"""The texts of a comparison as SQL of either side."""
