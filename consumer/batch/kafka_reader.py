@@ -18,10 +18,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.kafka_client import at_offsets, make_client
-from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.errors import BusError, BusUnavailable
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -20,11 +19,9 @@ from cdcbus.plugins.errors import (
     BusUnavailable,
     ConfigError,
 )
-from cdcbus.plugins.kafka.client_errors import PASSING, RIGHTS, Refusals, denied
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, PASSING, RIGHTS, Refusals, denied
 from cdcbus.plugins.positions import TopicPartition
 
-LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
-LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
 FETCH_WAIT_MS = 5
 SAMPLE_RECORDS = 100

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from threading import Lock
-from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -17,7 +16,6 @@ from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.offsets.kafka_client import make_client
-from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG
 from cdcbus.consumer.records.dead_letters import (
     DeadLetter,
     OpenDeadLetter,
@@ -30,14 +28,13 @@ from cdcbus.consumer.records.dead_letters import (
 from cdcbus.consumer.records.outdated import find_outdated
 from cdcbus.consumer.records.record_reader import RecordReader
 from cdcbus.plugins.epoch import without_epoch
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, DataError
-from cdcbus.plugins.kafka.client_errors import Refusals
-from cdcbus.plugins.kafka.producer import RAISE_LIMIT, TOO_LARGE, refusal
+from cdcbus.plugins.errors import BusRejected, DataError
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.dead_letter_sender import WAIT_SECONDS, DeadLetterSender
 from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 from cdcbus.plugins.kafka.topics import COMPACTED, warn_of_expiry
 
 LOG = logging.getLogger(__name__)
-WAIT_SECONDS: Final = 30.0
 
 
 class DeadLetterTopic:
@@ -73,7 +70,7 @@ class DeadLetterTopic:
             # The brokers decide which records are too large.
             "message.max.bytes": REQUEST_BYTES,
         }
-        self._producer = make_client(Producer, options)
+        self._sender = DeadLetterSender(make_client(Producer, options), self._servers)
 
     @property
     def task_id(self) -> str:
@@ -83,7 +80,7 @@ class DeadLetterTopic:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._producer.purge()
+        self._sender.close()
 
     def open(self) -> None:
         """Creates the topic where it is missing, and counts the task's open letters. Must be called
@@ -107,7 +104,7 @@ class DeadLetterTopic:
                 messages.append(self._message(letter, now, original))
                 digests[letter.record] = digest
             self._check_limit(named)
-            self._send(messages)
+            self._sender.send(messages)
             self._open |= digests
         for dead_letter in named:
             LOG.warning(
@@ -166,7 +163,7 @@ class DeadLetterTopic:
             # With its old epoch the record would be left out as sent too late.
             value = without_epoch(each.value, self._converter)
             records.append(replayed_record(each, value, now))
-        self._send(records)
+        self._sender.send(records)
         self.drop(ordered)
 
     def outdated(
@@ -182,7 +179,7 @@ class DeadLetterTopic:
         for each in dead_letters:
             key = letter_key(self._task_id, each.dead_letter.record)
             tombstones.append({"topic": self._config.topic, "key": key, "value": None})
-        self._send(tombstones)
+        self._sender.send(tombstones)
 
     def _message(self, dead_letter: DeadLetter, now: str, original: Message) -> Mapping[str, Any]:
         return {
@@ -191,57 +188,6 @@ class DeadLetterTopic:
             "value": original.value(),
             "headers": letter_headers(self._task_id, dead_letter, now, original),
         }
-
-    def _send(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        failures: list[BusError] = []
-
-        def on_delivery(error: KafkaError | None, sent: Message) -> None:
-            if error is not None:
-                failures.append(self._failure(error, sent.topic() or "", len(sent)))
-
-        try:
-            for message in messages:
-                self._queue(message, on_delivery)
-            left = self._producer.flush(WAIT_SECONDS)
-        except BusError:
-            self._producer.purge()
-            raise
-        if left:
-            # Otherwise the client would send them later, after the batch has been tried again.
-            self._producer.purge()
-            raise self._unacknowledged()
-        if failures:
-            raise failures[0]
-
-    def _queue(
-        self, message: Mapping[str, Any], on_delivery: Callable[[KafkaError | None, Message], None]
-    ) -> None:
-        """Gives a record to the client, once that has room for it."""
-        deadline = monotonic() + WAIT_SECONDS
-        while True:
-            try:
-                return self._producer.produce(**message, on_delivery=on_delivery)
-            except BufferError:
-                if monotonic() > deadline:
-                    raise self._unacknowledged() from None
-                self._producer.poll(1.0)
-            except KafkaException as error:
-                size = len(message["value"] or b"")
-                raise self._failure(error.args[0], message["topic"], size) from error
-
-    def _unacknowledged(self) -> BusUnavailable:
-        return BusUnavailable(
-            f"Kafka at {self._servers} has not acknowledged dead letters within {WAIT_SECONDS:g} s"
-        )
-
-    def _failure(self, error: KafkaError, topic: str, size_bytes: int) -> BusError:
-        """The error for a record that Kafka does not take."""
-        if error.code() in TOO_LARGE:
-            sentence = refusal(topic, self._servers, size_bytes, None, "a dead letter")
-            return BusRejected(f"{sentence}; {RAISE_LIMIT}")
-        passes = error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT
-        kind = BusUnavailable if passes else BusRejected
-        return kind(f"Kafka topic {topic} at {self._servers} does not take a record: {error.str()}")
 
     def _make_topic(self) -> None:
         topic = self._config.topic

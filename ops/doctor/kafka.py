@@ -14,7 +14,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
 from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, probe, warning
 
@@ -40,8 +40,11 @@ def _look(
     servers: str, options: Mapping[str, str], topics: Collection[str]
 ) -> Iterator[CheckResult]:
     refusals = Refusals()
-    # Its own log lines would stand among the results.
-    own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
+    own: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "logger": LIBRARY_LOG,
+        "error_cb": refusals,
+    }
     try:
         admin = AdminClient({**options, **own})
     except KafkaException as cause:

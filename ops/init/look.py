@@ -15,6 +15,7 @@ from sqlalchemy import literal, select, table
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask
@@ -101,9 +102,8 @@ def replicas_at(servers: str) -> int:
     """How many replicas a topic should have: three, or as many as there are brokers. Raises
     BusUnavailable."""
     try:
-        client = AdminClient(
-            {**client_options({}, Client.LOOK_UP, lambda *_: None), "bootstrap.servers": servers}
-        )
+        options = client_options({}, Client.LOOK_UP, lambda *_: None)
+        client = AdminClient({**options, "bootstrap.servers": servers}, logger=LIBRARY_LOG)
         return min(REPLICAS, len(client.list_topics(timeout=CONNECT_SECONDS).brokers))
     except KafkaException as error:
         raise BusUnavailable(

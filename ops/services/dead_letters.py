@@ -3,14 +3,14 @@ they do not hold the record, but say where to find the row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Producer
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.kafka_client import make_client
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.ops.services.topics import (
     Access,
@@ -21,11 +21,11 @@ from cdcbus.ops.services.topics import (
     first_offsets,
 )
 from cdcbus.plugins.dates import utc_text
-from cdcbus.plugins.errors import BusUnavailable, ConfigError
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.dead_letter_sender import DeadLetterSender
 from cdcbus.producer.config import FetchTask
 
-WAIT_SECONDS = 30.0
-NO_ANSWER = f"no answer within {WAIT_SECONDS:g} s"
 PREFIX = "cdcbus."
 NO_REPLAY = (
     "the letters of a fetch task hold no records, as these are too large for Kafka. Raise the "
@@ -94,42 +94,13 @@ class FetchLetters:
         return sorted(found.values(), key=_row_of)
 
     def drop(self, dead_letters: Sequence[FetchLetter]) -> None:
-        """Marks dead letters resolved. Raises BusUnavailable."""
-        failures: list[KafkaError] = []
-
-        def on_delivery(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                failures.append(error)
-
-        producer = _producer(self._access)
+        """Marks dead letters resolved. Raises BusUnavailable, BusRejected."""
+        tombstones = []
         for each in dead_letters:
-            # A tombstone: compaction then removes the letter.
-            self._queue(producer, self._key(each.dead_letter.record), on_delivery)
-        # `flush` returns how many records were not delivered in time.
-        if producer.flush(WAIT_SECONDS) or failures:
-            raise self._unavailable(failures[0].str() if failures else NO_ANSWER)
-
-    def _queue(
-        self,
-        producer: Producer,
-        key: bytes,
-        on_delivery: Callable[[KafkaError | None, Message], None],
-    ) -> None:
-        """Gives a tombstone to the client, once that has room for it."""
-        deadline = monotonic() + WAIT_SECONDS
-        while True:
-            try:
-                return producer.produce(self._topic, key=key, value=None, on_delivery=on_delivery)
-            except BufferError:
-                if monotonic() > deadline:
-                    raise self._unavailable(NO_ANSWER) from None
-                producer.poll(1.0)
-
-    def _unavailable(self, reason: str) -> BusUnavailable:
-        return BusUnavailable(
-            f"Kafka at {self._access.servers} does not accept the records that resolve the "
-            f"dead letters in {self._topic}: {reason}"
-        )
+            # Compaction then removes the letter.
+            key = self._key(each.dead_letter.record)
+            tombstones.append({"topic": self._topic, "key": key, "value": None})
+        DeadLetterSender(_producer(self._access), self._access.servers).send(tombstones)
 
     def _key(self, record: str) -> bytes:
         return f"{self.task_id}\n{record}".encode()
@@ -144,19 +115,14 @@ def letters_of(task: FetchTask | LoadTask) -> DeadLetterTopic | FetchLetters:
 
 
 def _producer(access: Access) -> Producer:
-    try:
-        return Producer(
-            {
-                **access.options,
-                "bootstrap.servers": access.servers,
-                "acks": "all",
-                "enable.idempotence": True,
-            }
-        )
-    except KafkaException as error:
-        raise ConfigError(
-            f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
-        ) from error
+    options: dict[str, Any] = {
+        **access.options,
+        "bootstrap.servers": access.servers,
+        "acks": "all",
+        "enable.idempotence": True,
+        "logger": LIBRARY_LOG,
+    }
+    return make_client(Producer, options)
 
 
 def _dead_letter(record: KafkaRecord, place: str) -> FetchLetter:

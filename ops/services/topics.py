@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import monotonic
@@ -13,7 +12,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from cdcbus.producer.config import FetchTask
 
 ANSWER_SECONDS = 4.0
-# librdkafka logs errors itself; the one that matters is raised.
-_LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
-_LIBRARY_LOG.setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ class TopicLog:
         }
         own: dict[str, Any] = {
             "error_cb": self._refusals,
-            "logger": _LIBRARY_LOG,
+            "logger": LIBRARY_LOG,
             # A look must not create the topic that it asks for.
             "allow.auto.create.topics": False,
         }

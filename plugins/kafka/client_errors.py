@@ -3,12 +3,17 @@ to the call that waits."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 
+# librdkafka logs each failed connection attempt, by default to stderr; those that matter arrive as
+# errors or by callback.
+LIBRARY_LOG: Final = logging.getLogger("cdcbus.librdkafka")
+LIBRARY_LOG.setLevel(logging.CRITICAL)
 PATIENCE_ENDS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 # How a broker ends a TLS handshake that it refuses. A broker that stops does the same, so these are
 # not final.
@@ -34,6 +39,24 @@ RIGHTS: Final = {
     "2.8 also IdempotentWrite on the cluster",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
 }
+
+
+def fatal_error(raised: KafkaException | SystemError) -> KafkaError | None:
+    """The fatal error of a producer, raised where its callbacks are served. None if it is lost.
+
+    A callback that was being served is then said to have failed: a SystemError with the cause.
+    """
+    cause = raised.__cause__ if isinstance(raised, SystemError) else raised
+    return cause.args[0] if isinstance(cause, KafkaException) else None
+
+
+def drop_unsent(producer: Producer) -> None:
+    """Drops the records that wait in a producer; returns when none of them can be sent anymore.
+
+    confluent-kafka 2.16 takes `blocking` for its opposite (`test_dead_letters.py` shows it): by
+    default it returns at once, and drops records that are produced afterwards, too.
+    """
+    producer.purge(blocking=False)
 
 
 class Refusals:
@@ -65,9 +88,11 @@ class Refusals:
         # as a message.
         try:
             message = client.poll(0)
-        except KafkaException as fatal:
-            # A producer's fatal error is raised where its callbacks are served.
-            self(fatal.args[0])
+        except (KafkaException, SystemError) as raised:
+            fatal = fatal_error(raised)
+            if fatal is None:
+                raise
+            self(fatal)
         else:
             if isinstance(message, Message) and (reason_of_group := message.error()) is not None:
                 self(reason_of_group)

@@ -17,7 +17,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.kafka.client_errors import RIGHTS, Refusals, denied
+from cdcbus.plugins.kafka.client_errors import (
+    LIBRARY_LOG,
+    RIGHTS,
+    Refusals,
+    denied,
+    fatal_error,
+)
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer_options import producer_options
@@ -25,10 +31,6 @@ from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import Topics, missing, named_topics
 
 LOG = logging.getLogger(__name__)
-# librdkafka logs each failed connection attempt; those that matter arrive as errors or in
-# `_on_error`.
-LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
-LIBRARY_LOG.setLevel(logging.CRITICAL)
 
 CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
@@ -50,7 +52,7 @@ _FENCED = {
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
 }
-_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 _DONE_WITH = {
     KafkaError._FATAL,
     KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -88,6 +90,8 @@ class KafkaWriter(ABC, Generic[Large]):
         self._config = config
         self._stop = stop
         self._failure: BusError | None = None
+        # The client has dropped records that were to be sent.
+        self._has_dropped = False
         # Records too large, not handled yet.
         self._refused: list[Large] = []
         self._refusals = Refusals()
@@ -151,6 +155,7 @@ class KafkaWriter(ABC, Generic[Large]):
     def start(self) -> None:
         """Clears earlier failures: rows are read again from a place before them."""
         self._failure = None
+        self._has_dropped = False
         self._refused.clear()
 
     def shape(self, topic: str, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape | None:
@@ -285,12 +290,9 @@ class KafkaWriter(ABC, Generic[Large]):
         try:
             return serve(seconds)
         except (KafkaException, SystemError) as error:
-            final: BaseException | None = error
-            if isinstance(error, SystemError):
-                # An error that was raised inside a callback.
-                final = error.__cause__
-            if isinstance(final, KafkaException):
-                raise self._error(final.args[0], self._config.topic) from error
+            fatal = fatal_error(error)
+            if fatal is not None:
+                raise self._error(fatal, self._config.topic) from error
             if not self._config.transactional_id:
                 raise
             # The client has lost the reason; the only one that it loses is a failed transaction.
@@ -307,7 +309,10 @@ class KafkaWriter(ABC, Generic[Large]):
         return self.waited(waited)
 
     def _on_failed_delivery(self, error: KafkaError, message: Message) -> None:
-        if error.code() not in _PURGED:
+        if error.code() in PURGED:
+            # An aborted transaction drops its records.
+            self._has_dropped = not self._config.transactional_id
+        else:
             self._failure = self._failure or self._error(error, message.topic() or "")
 
     def _watch(self, record: Record, large: Large) -> None:
@@ -400,6 +405,13 @@ class KafkaWriter(ABC, Generic[Large]):
             self._on_too_large(self._refused.pop(0))
         if self._failure is not None:
             raise self._failure
+        if self._has_dropped:
+            # The client has failed for good, of which it tells before or after it drops records.
+            self._served(self.client.poll, SLICE_SECONDS)
+            raise BusUnavailable(
+                f"the Kafka client has dropped records for {self._config.servers}: they are sent "
+                "again"
+            )
 
     def _refusal(self, topic: str, size_bytes: int, what: str) -> str:
         limit_bytes = self._topics.largest_batch(topic)

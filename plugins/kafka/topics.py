@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -13,7 +14,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.kafka.client_errors import PASSING, RIGHTS, denied
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, PASSING, RIGHTS, denied
 from cdcbus.plugins.kafka.config import PublishConfig
 
 LOG = logging.getLogger(__name__)
@@ -125,7 +126,8 @@ class Topics:
             return None
 
     def _admin(self) -> AdminClient:
-        return AdminClient({**self._connecting, "bootstrap.servers": self._config.servers})
+        options = {**self._connecting, "bootstrap.servers": self._config.servers}
+        return AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
 
 
 def _class_of(error: KafkaError) -> type[BusError]:

@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka import producer as writers
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.kafka.producer import LIBRARY_LOG, SLICE_SECONDS, KafkaWriter
+from cdcbus.plugins.kafka.producer import SLICE_SECONDS, KafkaWriter
 
 OFFSETS_SECONDS = 10.0  # for the position's part of a commit
 _REFUSALS = {

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
@@ -21,6 +22,7 @@ from cdcbus.plugins.errors import (
     SourceRefused,
     SourceUnavailable,
 )
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
 from cdcbus.plugins.positions import (
     BinlogPosition,
     KafkaPosition,
@@ -241,12 +243,13 @@ def _record_time(task: LoadTask, partition: TopicPartition, offset: int) -> str:
     """When Kafka received the record, or its producer created it; empty where that is unknown."""
     # The only group that the task's user may be allowed to use; nothing is committed.
     group = task.source.group or f"cdcbus-{task.task_id}"
-    settings = {
+    settings: dict[str, Any] = {
         "bootstrap.servers": task.source.servers,
         "group.id": group,
         "enable.auto.commit": False,
         # Otherwise a deleted record would be replaced by another one, silently.
         "auto.offset.reset": "error",
+        "logger": LIBRARY_LOG,
     }
     consumer = Consumer({**task.source.look_up_options, **settings})
     try:

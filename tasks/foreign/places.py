@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionError
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
 from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.connection import connect as connect_source
@@ -107,6 +108,7 @@ def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]
             "enable.auto.commit": False,
             # Otherwise the end of a partition would look like silence.
             "enable.partition.eof": True,
+            "logger": LIBRARY_LOG,
         }
     )
     try:

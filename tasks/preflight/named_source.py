@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.client_options import Client
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import source_config
@@ -76,7 +76,11 @@ def _check_kafka(source: NamedSource, settings: Settings, diagnostics: Diagnosti
     refusals = Refusals()
     _refuse_errors(source, diagnostics)
     # librdkafka reports why a broker refuses only here, not in the error of the call.
-    own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
+    own: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "logger": LIBRARY_LOG,
+        "error_cb": refusals,
+    }
     try:
         client = AdminClient({**options, **own})
     except KafkaException as error:

@@ -16,8 +16,9 @@ from confluent_kafka.admin._config import ConfigResource
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.kafka_admin import bounds_of
-from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG, TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask

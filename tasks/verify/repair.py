@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import pymysql
 
 from cdcbus.plugins.errors import BusRejected, ConfigError, SourceRefused, UnreadableEvent
+from cdcbus.plugins.kafka.client_errors import drop_unsent
 from cdcbus.plugins.kafka.producer import KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text
 from cdcbus.plugins.loaders.cells.canonical import EXACT
@@ -293,7 +294,7 @@ class _Sender(KafkaWriter[str]):
             self.flush()
         except BaseException:
             # Now, before the caller unlocks the rows: later their newer changes may be in Kafka.
-            self.client.purge()
+            drop_unsent(self.client)
             raise
 
     def _on_too_large(self, refused: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 
 from cdcbus.ops.services.topics import ANSWER_SECONDS, Access, TopicLog, end_offsets
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
 
 MOST_GROUPS = 200  # asked; each is a request to Kafka
 
@@ -42,7 +44,8 @@ def groups_of(access: Access, topic: str) -> Groups:
     """Raises BusError where the topic itself cannot be asked for."""
     with TopicLog(access) as log:
         ends = end_offsets(log.bounds(topic))
-    admin = AdminClient({**access.options, "bootstrap.servers": access.servers})
+    options = {**access.options, "bootstrap.servers": access.servers}
+    admin = AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
     partitions = [Partition(topic, number) for number in ends]
     rows = []
     try:

@@ -297,6 +297,25 @@ def test_a_record_too_large_for_the_dead_letters_stops_the_task_with_the_limit_t
         topic.put([dead_letter(task, 1, 1)])
 
 
+def test_letters_whose_end_was_not_acknowledged_can_be_dropped_again_at_once(
+    task: LoadTask, topic: DeadLetterTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the client drops after an error must not take along what is sent next."""
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 1, 0)])
+    letters = topic.dead_letters()
+    errors = []
+    for _ in range(20):
+        with monkeypatch.context() as hasty:
+            hasty.setattr("cdcbus.plugins.kafka.dead_letter_sender.WAIT_SECONDS", 0.0)
+            try:
+                topic.drop(letters)
+            except BusUnavailable as error:
+                errors.append(str(error))
+        topic.drop(letters)
+    assert any("has not acknowledged dead letters within 0 s" in error for error in errors)
+    assert topic.dead_letters() == []
+
+
 def test_more_letters_than_the_kafka_client_queues_are_dropped_at_once(
     task: LoadTask, topic: DeadLetterTopic
 ) -> None:

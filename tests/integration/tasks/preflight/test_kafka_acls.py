@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
 
@@ -26,7 +26,11 @@ from confluent_kafka.admin._scram import (
 )
 from confluent_kafka.cimpl import NewTopic
 
+from cdcbus.consumer.config import DeadLetterConfig
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
+from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
+from cdcbus.consumer.records.dead_letters import DeadLetter, OpenDeadLetter
+from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters, LargeRow
 from cdcbus.ops.stack.addresses import HOST, Plan, free_port
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected
@@ -118,6 +122,7 @@ def broker() -> Iterator[GuardedKafka]:
         yield GuardedKafka(kafka, guarded, ours, theirs, admin)
 
 
+LACKS_WRITE = r"authorization failed\)?; give it the ACL: Describe and Write on the topic"
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 DESCRIBE, READ, WRITE = AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE
 
@@ -229,3 +234,19 @@ def test_a_wrong_password_and_another_issuer_are_refused_for_good(
         use(broker, login(broker, password="wrong"))
     with pytest.raises(BusRejected, match=r"cannot be logged in to: .*certificate verify failed"):
         use(broker, login(broker, ca=broker.theirs))
+
+
+@pytest.mark.parametrize("rights", [DESCRIBE, READ])
+def test_letters_are_not_resolved_without_the_right_to_write(
+    broker: GuardedKafka, rights: AclOperation
+) -> None:
+    broker.allow((TOPIC, "guarded", rights))
+    options = login(broker)
+    loads = replace(load_task(broker.guarded, options), dead_letters=DeadLetterConfig("guarded"))
+    fetch = fetch_task(broker.guarded, options)
+    fetches = replace(fetch, publish=replace(fetch.publish, dead_letter_topic="guarded"))
+    row = DeadLetter("guarded", 0, 0, "no JSON")
+    with DeadLetterTopic(loads) as topic, pytest.raises(BusRejected, match=LACKS_WRITE):
+        topic.drop([OpenDeadLetter(row, "", None, b"", [], 0)])
+    with pytest.raises(BusRejected, match=LACKS_WRITE):
+        FetchLetters(fetches).drop([FetchLetter(LargeRow("t/binlog.1:4/0/0", ""), "", {})])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.kafka import client_errors
 from cdcbus.plugins.kafka.client_errors import Refusals
 
 HANDSHAKE = "ssl://k:1/bootstrap: error:0A000086:SSL routines::certificate verify failed"
@@ -44,13 +47,35 @@ def test_a_refused_login_or_certificate_is_final_and_a_broker_that_is_away_is_no
 class FailedProducer:
     """Raises its fatal error where its callbacks are served."""
 
+    def __init__(self, in_callback: bool) -> None:
+        self._in_callback = in_callback
+
     def poll(self, _seconds: float) -> None:
         code = KafkaError.CLUSTER_AUTHORIZATION_FAILED
-        raise KafkaException(KafkaError(code, "Cluster authorization failed", fatal=True))
+        fatal = KafkaException(KafkaError(code, "Cluster authorization failed", fatal=True))
+        if self._in_callback:
+            raise SystemError("a callback returned a result with an exception set") from fatal
+        raise fatal
 
 
-def test_a_fatal_error_that_arrives_meanwhile_is_the_reason() -> None:
+@pytest.mark.parametrize("in_callback", [False, True])
+def test_a_fatal_error_that_arrives_meanwhile_is_the_reason(in_callback: bool) -> None:
     silence = KafkaException(KafkaError(KafkaError._TIMED_OUT))
-    answer = Refusals().unanswered(FailedProducer(), "k:1", silence)
+    answer = Refusals().unanswered(FailedProducer(in_callback), "k:1", silence)
     assert type(answer) is BusRejected
     assert "Cluster authorization failed; give it the ACL: Describe and Write" in str(answer)
+
+
+MAKES_CLIENT = re.compile(r"\b(?:AdminClient|Producer|Consumer)\(|make_client\((?!kind)")
+HAS_LOGGER = re.compile(r"LIBRARY_LOG|\"log_level\": 0|consumer = Consumer\(options\)")
+
+
+def test_no_client_logs_to_the_terminal() -> None:
+    """Without a logger librdkafka writes to stderr, between the lines of a command."""
+    loud = []
+    for folder in ("plugins", "producer", "consumer", "tasks", "ops"):
+        for path in (Path(client_errors.__file__).parents[2] / folder).rglob("*.py"):
+            text = path.read_text()
+            if MAKES_CLIENT.search(text) and not HAS_LOGGER.search(text):
+                loud.append(str(path))
+    assert loud == []

@@ -295,7 +295,7 @@ def test_records_that_kafka_has_not_are_dropped_before_the_locks_are(
     """A row could change once it is unlocked, and its older state be sent after that."""
     done = []
     sender: Any = object.__new__(module._Sender)
-    sender.client = SimpleNamespace(purge=lambda: done.append("purge"))
+    sender.client = SimpleNamespace(purge=lambda blocking: done.append(f"purge {blocking}"))
     for name in ("start", "_produce"):
         monkeypatch.setattr(sender, name, lambda *_: None)
 
@@ -305,7 +305,7 @@ def test_records_that_kafka_has_not_are_dropped_before_the_locks_are(
     monkeypatch.setattr(sender, "flush", flush)
     with pytest.raises(type(error)):
         sender.send("orders", [])
-    assert done == ["purge"]
+    assert done == ["purge False"]
 
 
 # what is planned

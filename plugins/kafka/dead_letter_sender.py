@@ -1,0 +1,99 @@
+"""Sends dead letters and what resolves them, and waits until Kafka has acknowledged each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.kafka.client_errors import RIGHTS, denied, drop_unsent, fatal_error
+from cdcbus.plugins.kafka.producer import PURGED, RAISE_LIMIT, SLICE_SECONDS, TOO_LARGE, refusal
+
+WAIT_SECONDS: Final = 30.0
+OnDelivery = Callable[[KafkaError | None, Message], None]
+
+
+class DeadLetterSender:
+    """Sends through a producer that nobody else uses. Not thread-safe."""
+
+    def __init__(self, producer: Producer, servers: str) -> None:
+        self._producer = producer
+        self._servers = servers
+
+    def send(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Sends records in order; each is what `Producer.produce` takes by name. Returns when all
+        are acknowledged; after an error, some may be. Raises BusUnavailable, BusRejected."""
+        failures: list[BusError] = []
+        dropped: list[Message] = []
+
+        def on_delivery(error: KafkaError | None, sent: Message) -> None:
+            if error is not None and error.code() in PURGED:
+                dropped.append(sent)
+            elif error is not None:
+                failures.append(self._failure(error, sent.topic() or "", len(sent)))
+
+        topic = ""
+        try:
+            for record in records:
+                topic = record["topic"]
+                self._queue(record, on_delivery)
+            if self._producer.flush(WAIT_SECONDS):
+                raise self._unacknowledged()
+            if dropped and not failures:
+                # The client has failed for good, of which it tells before or after that.
+                self._producer.poll(SLICE_SECONDS)
+                raise self._unacknowledged()
+        except BusError:
+            # Otherwise the client would send them later, after they were tried again.
+            drop_unsent(self._producer)
+            raise
+        except (KafkaException, SystemError) as raised:
+            fatal = fatal_error(raised)
+            if fatal is None:
+                raise
+            raise self._failure(fatal, topic, 0) from raised
+        if failures:
+            raise failures[0]
+
+    def close(self) -> None:
+        """Drops what has not been sent."""
+        self._producer.purge()
+
+    def _queue(self, record: Mapping[str, Any], on_delivery: OnDelivery) -> None:
+        """Gives a record to the client, once that has room for it."""
+        deadline = monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return self._producer.produce(**record, on_delivery=on_delivery)
+            except BufferError:
+                if monotonic() > deadline:
+                    raise self._unacknowledged() from None
+                self._producer.poll(1.0)
+            except KafkaException as error:
+                size_bytes = len(record["value"] or b"")
+                raise self._failure(error.args[0], record["topic"], size_bytes) from error
+
+    def _unacknowledged(self) -> BusUnavailable:
+        return BusUnavailable(
+            f"Kafka at {self._servers} has not acknowledged dead letters within {WAIT_SECONDS:g} s"
+        )
+
+    def _failure(self, error: KafkaError, topic: str, size_bytes: int) -> BusError:
+        """The error for a record that Kafka does not take."""
+        code = error.code()
+        if code in TOO_LARGE:
+            sentence = refusal(topic, self._servers, size_bytes, None, "a dead letter")
+            return BusRejected(f"{sentence}; {RAISE_LIMIT}")
+        if code in RIGHTS:
+            return denied(self._servers, f"topic {topic}: {error.str()}", code)
+        if error.fatal() or code == KafkaError._FATAL:
+            return BusError(
+                f"the Kafka client for dead letters has failed, at topic {topic} at "
+                f"{self._servers}: {error.str()}; a new one may succeed"
+            )
+        passes = error.retriable() or code == KafkaError._MSG_TIMED_OUT
+        kind = BusUnavailable if passes else BusRejected
+        return kind(f"Kafka topic {topic} at {self._servers} does not take a record: {error.str()}")
