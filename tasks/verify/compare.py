@@ -1,5 +1,5 @@
-"""Compares one table: chunk by chunk, then row by row, then repeatedly until all differences are
-certain.
+"""Compares one table: a scan finds suspect rows, which are looked up again and again until all
+differences are certain.
 
 Rows are summed by key: each row becomes a number made from its digest, which is added for a row of
 the source and subtracted for a row of the target. A key whose sum is not zero differs. This also
@@ -8,44 +8,32 @@ works for several rows with one key, and for rows without a key, whose digest se
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import islice
-from threading import Thread
-from typing import Final, TypeVar
+from typing import Final
 
 from cdcbus.plugins.rowchange import Cell
 from cdcbus.tasks.verify.lag import Lag, Moment
 from cdcbus.tasks.verify.report import EXAMPLES, Example, Kind, TableReport
-from cdcbus.tasks.verify.sides import EVERYTHING, SourceSide, TargetSide
-from cdcbus.tasks.verify.sql.checksums import BUCKETS, Sums
-from cdcbus.tasks.verify.sql.pairs import Pair
-from cdcbus.tasks.verify.subject import Cells, Subject, Way
+from cdcbus.tasks.verify.row_numbers import (
+    Key,
+    key_groups,
+    kind_of,
+    numbered,
+    rows_in,
+    surplus_in,
+)
+from cdcbus.tasks.verify.scan import Scan
+from cdcbus.tasks.verify.sides import SourceSide, TargetSide
+from cdcbus.tasks.verify.subject import Cells, Subject
 
-CHUNK_ROWS: Final = 20_000
-CHUNK_BYTES: Final = 4 << 20
-"""Servers hold the texts of a chunk's rows in memory, limited by the packet size, often 16 MB."""
-# Rows of a chunk even where they are very large: each chunk costs some requests.
-LEAST_ROWS: Final = 500
-# After this many, asking for digests costs more than it saves.
-MOST_UNPROVED: Final = 3
-ROWS_AT_ONCE: Final = 200_000
-"""The number of rows in buckets that are read together."""
-KEYS_IN_MEMORY: Final = 500_000
 MOST_SUSPECTS: Final = 100_000
 """The number of suspect keys of a table after which its comparison is cut short."""
 KEYS_AT_ONCE: Final = 500
 # Between two looks whether the task has caught up.
 LOOK_SECONDS: Final = 0.3
-ONE: Final = 1 << 160
-"""The bits above a digest count rows."""
-
-Key = tuple[Cell, ...] | bytes
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +64,6 @@ class Comparison:
     report: TableReport = field(init=False)
     different: dict[Key, Kind] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
-    _unproved: int = 0
-    """The number of successive chunks whose digests differed although their sums did not: one side
-    reads its rows in another order, or they are too long."""
 
     def __post_init__(self) -> None:
         self.report = TableReport(
@@ -101,7 +86,7 @@ class Comparison:
     def _compare(self) -> None:
         self.report.is_partial = self.lag.is_partial
         suspects: set[Key] = set()
-        for found in self._suspects():
+        for found in self._scan().suspects():
             suspects |= found
             # Suspects are looked up by key, again and again, so their number is bounded.
             if len(suspects) > MOST_SUSPECTS:
@@ -110,231 +95,23 @@ class Comparison:
                 break
         self._settle(suspects)
 
-    # chunks
-
-    def _beside(self, ask: Callable[[], Answer]) -> Future[Answer]:
-        """Asks the target while the source is working; one request at a time."""
-        future: Future[Answer] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(ask())
-            # `result` raises it on the thread that waits, which would otherwise wait forever.
-            except BaseException as error:
-                future.set_exception(error)
-
-        Thread(target=run, daemon=True).start()
-        return future
-
-    def _suspects(self) -> Iterator[set[Key]]:
-        match self.subject.way:
-            case Way.RANGES:
-                yield from self._in_ranges()
-            case Way.BUCKETS:
-                yield from self._in_buckets()
-            case Way.STREAM:
-                yield from self._in_streams()
-
-    def _in_ranges(self) -> Iterator[set[Key]]:
-        """Compares ranges from the first key to the last, including rows beyond either end."""
-        choose = random.Random()
-        most = self._chunk_rows()
-        last: Cells | None = None
-        spare: tuple[Cells | None, Cells | None] = None, None
-        is_end = False
-        while not is_end:
-            bound = self._next_bound(last, most)
-            is_end = bound is None
-            lower, last = last, bound
-            # Skipped after its bound is known, which the next range begins from.
-            if choose.random() >= self.options.sample:
-                self.report.chunks_skipped += 1
-                if not choose.randrange(self.report.chunks_skipped):
-                    spare = lower, bound
-                continue
-            yield self._range(lower, bound, most)
-        if not self.report.chunks:  # nothing compared would be called equal
-            self.report.chunks_skipped -= 1
-            yield self._range(*spare, most)
-
-    def _next_bound(self, last: Cells | None, rows: int) -> Cells | None:
-        """The end of the range after `last`; None where no source has that many rows left. Any
-        bound of any source will do."""
-        for side in self.sources:
-            bound = side.bound(last, rows)
-            if bound is not None:
-                return bound
-        return None
-
-    def _chunk_rows(self) -> int:
-        longest = max(side.row_bytes() for side in self.sources)
-        # Statistics of a table that was nearly empty until recently are far too high.
-        return min(CHUNK_ROWS, max(LEAST_ROWS, CHUNK_BYTES // max(1, longest)))
-
-    def _range(self, lower: Cells | None, upper: Cells | None, rows: int) -> set[Key]:
-        """The suspect keys in a range. `rows`: about how many rows it has."""
-
-        def where(side: SourceSide | TargetSide) -> str:
-            parts = []
-            if lower is not None:
-                parts.append(side.beyond(lower))
-            if upper is not None:
-                parts.append(side.up_to(upper))
-            return " AND ".join(parts) or EVERYTHING
-
-        self.report.chunks += 1
-        if (pairs := self.subject.sources[0].pairs) is not None:
-            # Twice the rows, as the target may have more of them in the range.
-            if self._is_proved(pairs, where, 2 * rows):
-                return set()
-            asked = self._beside(lambda: self.target.sums(pairs, where(self.target)))
-            own = Sums()
-            for side in self.sources:
-                own += side.sums(side.table.pairs or (), where(side))
-            theirs = asked.result()
-            if own.is_equal(theirs):
-                # Equal sums after different digests: the digests were in vain for this chunk.
-                self._unproved += 1
-                self._count(own.rows, theirs.rows)
-                return set()
-        found = self._rows(
-            [side.rows(where(side)) for side in self.sources], self.target.rows(where(self.target))
+    def _scan(self) -> Scan:
+        return Scan(
+            self.subject,
+            self.sources,
+            self.target,
+            self.report,
+            self._count,
+            self._is_of_others,
+            self.options.sample,
         )
-        self.report.chunks_different += bool(found)
-        return found
 
-    def _is_proved(
-        self, pairs: Sequence[Pair], where: Callable[[SourceSide | TargetSide], str], most: int
-    ) -> bool:
-        """Whether one hash of all rows proves that both sides have the same, which takes a third
-        less time than sums of one hash per row. Not for several sources, whose rows have no common
-        order."""
-        if len(self.sources) > 1 or self._unproved >= MOST_UNPROVED:
-            return False
-        [side] = self.sources
-        asked = self._beside(lambda: self.target.digest(pairs, where(self.target), most))
-        own = side.digest(side.table.pairs or (), where(side), most)
-        theirs = asked.result()
-        if not own.is_equal(theirs):
-            return False
-        self._unproved = 0
-        self._count(own.rows, theirs.rows)
-        return True
-
-    def _in_buckets(self) -> Iterator[set[Key]]:
-        chosen = self._sampled_buckets()
-
-        def where(side: SourceSide | TargetSide) -> str:
-            if chosen is None:
-                return EVERYTHING
-            return side.in_buckets(chosen)
-
-        first = self.subject.sources[0]
-        pairs, key = first.pairs or (), first.key_pairs or ()
-        asked = self._beside(lambda: dict(self.target.bucket_sums(pairs, key, where(self.target))))
-        own: dict[int, Sums] = {}
-        for side in self.sources:
-            terms = side.table.pairs or (), side.table.key_pairs or ()
-            for bucket, sums in side.bucket_sums(*terms, where(side)):
-                own[bucket] = own.get(bucket, Sums()) + sums
-        theirs = asked.result()
-        self.report.chunks += len(own.keys() | theirs.keys())
-        # Buckets have no index: each read scans the table, so different ones are read together.
-        group: list[int] = []
-        rows = 0
-        for bucket in sorted(own.keys() | theirs.keys()):
-            left, right = own.get(bucket, Sums()), theirs.get(bucket, Sums())
-            if left.is_equal(right):
-                self._count(left.rows, right.rows)
-                continue
-            group.append(bucket)
-            rows += left.rows + right.rows
-            if rows >= ROWS_AT_ONCE:
-                yield self._bucket_rows(group)
-                group, rows = [], 0
-        if group:
-            yield self._bucket_rows(group)
-
-    def _sampled_buckets(self) -> list[int] | None:
-        if self.options.sample >= 1:
-            return None
-        choose = random.Random()
-        count = max(1, round(BUCKETS * self.options.sample))
-        self.report.chunks_skipped = BUCKETS - count
-        return choose.sample(range(BUCKETS), count)
-
-    def _bucket_rows(self, buckets: Sequence[int]) -> set[Key]:
-        found = self._rows(
-            [side.rows(side.in_buckets(buckets)) for side in self.sources],
-            self.target.rows(self.target.in_buckets(buckets)),
-        )
-        self.report.chunks_different += len(buckets)
-        return found
-
-    def _in_streams(self) -> Iterator[set[Key]]:
-        """Compares all rows, in as many passes as needed for their keys to fit into memory. A
-        sample is one of keys."""
-        estimate = sum(side.estimate() for side in self.sources)
-        share = self.options.sample
-        # Each pass reads both tables whole and keeps one part of the keys.
-        parts = int(estimate * share) // KEYS_IN_MEMORY + 1
-        for part in range(parts):
-            self.report.chunks += 1
-            low, high = share * part / parts, share * (part + 1) / parts
-            is_whole = low == 0 and high == 1
-            is_part = None if is_whole else _between(low, high)
-            found = self._rows([side.rows() for side in self.sources], self.target.rows(), is_part)
-            self.report.chunks_different += bool(found)
-            yield found
-
-    # rows
-
-    def _rows(
-        self,
-        sources: Sequence[Iterable[Cells]],
-        target: Iterable[Cells],
-        is_part: Callable[[Key], bool] | None = None,
-    ) -> set[Key]:
-        """The keys whose rows differ between the two sides."""
-        left: dict[Key, int] = {}
-        own = theirs = 0
-        for side, rows in zip(self.sources, sources, strict=True):
-            expect = side.table.expect
-            for row in rows:
-                for cells in expect(row):
-                    key, number = self._numbered(cells)
-                    if is_part is None or is_part(key):
-                        own += 1
-                        left[key] = left.get(key, 0) + number
-        for cells in target:
-            key, number = self._numbered(cells)
-            if is_part is None or is_part(key):
-                theirs += 1
-                # Equal rows cancel out, so that only differing keys stay in memory.
-                rest = left.get(key, 0) - number
-                if rest:
-                    left[key] = rest
-                else:
-                    del left[key]
-        self._count(own, theirs)
-        return {key for key, number in left.items() if not self._is_of_others(number)}
-
-    def _is_of_others(self, number: int) -> bool:
-        """Whether a key may belong to another task, by what is left of its rows' numbers; counts
-        it then. Also keeps such keys from filling up the suspects."""
-        surplus = max(0, (ONE // 2 - number) // ONE) if self.others else 0
+    def _is_of_others(self, difference: int) -> bool:
+        """Whether a key can belong to another task, by the source's sum of its rows minus the
+        target's; then counts its rows. Also keeps such keys from filling up the suspects."""
+        surplus = surplus_in(difference) if self.others else 0
         self.report.of_others += surplus
         return surplus > 0
-
-    def _numbered(self, cells: Cells) -> tuple[Key, int]:
-        """A row's key, and the number that represents the row."""
-        # surrogatepass, as decoded cells may hold lone surrogates.
-        digest = blake2b(repr(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        number = int.from_bytes(digest, "big") + ONE
-        places = self.subject.key
-        if not places:
-            return digest, number
-        return tuple([cells[place] for place in places]), number
 
     def _count(self, own: int, theirs: int) -> None:
         report = self.report
@@ -409,14 +186,13 @@ class Comparison:
         return True
 
     def _found(self, key: Key, own: int, other: int) -> None:
-        # The bits above a digest count rows, see ONE.
-        rows, others = own // ONE, other // ONE
+        rows, others = rows_in(own), rows_in(other)
         if isinstance(key, bytes):
             # Rows without a key are only counted, so none of them is DIFFERENT.
             kind = Kind.MISSING if rows > others else Kind.EXTRA
             self.report.counts[kind] += abs(rows - others)
         else:
-            kind = _kind(rows, others)
+            kind = kind_of(rows, others)
             self.report.counts[kind] += 1
         self.different[key] = kind
 
@@ -436,7 +212,7 @@ class Comparison:
         return found
 
     def _add(self, found: dict[Key, int], keys: set[Key], cells: Cells) -> None:
-        key, number = self._numbered(cells)
+        key, number = numbered(cells, self.subject.key)
         # The collation of a column may find more keys than were asked for.
         if key in keys:
             found[key] = found.get(key, 0) + number
@@ -461,10 +237,10 @@ class Comparison:
         for side in self.sources:
             for row in self._looked_up(side, shown):
                 for cells in side.table.expect(row):
-                    own.setdefault(self._numbered(cells)[0], cells)
+                    own.setdefault(numbered(cells, self.subject.key)[0], cells)
         theirs: dict[Key, Cells] = {}
         for cells in self._looked_up(self.target, shown):
-            theirs.setdefault(self._numbered(cells)[0], cells)
+            theirs.setdefault(numbered(cells, self.subject.key)[0], cells)
         for key in self.different:
             if key in shown:
                 self.report.examples.append(self._example(key, own.get(key), theirs.get(key)))
@@ -479,32 +255,3 @@ class Comparison:
         example = Example(self.different[key], known, digest)
         shows_values = self.options.shows_values
         return example.of_rows(self.subject.columns, own, theirs, shows_values=shows_values)
-
-
-def key_groups(keys: Iterable[Key], size: int) -> Iterator[list[tuple[Cell, ...]]]:
-    """The keys in groups of this size, without digests, by which no row can be looked up."""
-    rest = iter([key for key in keys if not isinstance(key, bytes)])
-    while part := list(islice(rest, size)):
-        yield part
-
-
-def _kind(rows: int, others: int) -> Kind:
-    """What is wrong with a key that differs. `rows`, `others`: how many the two sides have."""
-    if not others:
-        return Kind.MISSING
-    if others > rows:
-        return Kind.EXTRA
-    return Kind.MERGED if rows > others else Kind.DIFFERENT
-
-
-def _between(low: float, high: float) -> Callable[[Key], bool]:
-    """A test whether a key's place among all, by its hash, is in this part."""
-    # Of the 32 bits that `_place` gives, so the parts share no key and leave none out.
-    least, most = int(low * 2**32), int(high * 2**32)
-    return lambda key: least <= _place(key) < most
-
-
-def _place(key: Key) -> int:
-    if not isinstance(key, bytes):
-        key = repr(key).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(key, digest_size=4).digest(), "big")

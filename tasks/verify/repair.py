@@ -33,9 +33,10 @@ from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import source_connection
-from cdcbus.tasks.verify.compare import Comparison, Key, key_groups
+from cdcbus.tasks.verify.compare import Comparison
 from cdcbus.tasks.verify.lag import Lag, Moment
 from cdcbus.tasks.verify.report import Kind
+from cdcbus.tasks.verify.row_numbers import Key, key_groups
 from cdcbus.tasks.verify.sides import ANSWER_SECONDS, SourceSide, open_source
 from cdcbus.tasks.verify.subject import Cells
 

@@ -19,7 +19,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.server.connection import identity, latest_position
-from cdcbus.tasks.verify import compare, repair
+from cdcbus.tasks.verify import compare, repair, scan
 from cdcbus.tasks.verify.lag import Lag
 from cdcbus.tasks.verify.sides import SourceSide
 from cdcbus.tasks.verify.sql.checksums import Digest, mysql_row, postgresql_row
@@ -592,7 +592,7 @@ def test_what_cannot_be_told_exits_with_2(shop: Shop) -> None:
 
 
 def test_a_sample_looks_at_some_chunks(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(scan, "CHUNK_ROWS", 10)
     shop.create("orders", "id BIGINT PRIMARY KEY")
     rows = ", ".join(f"({number * 10**12})" for number in range(2000))
     shop.cursor.execute(f"INSERT INTO orders VALUES {rows}")
@@ -715,7 +715,7 @@ def test_a_table_that_the_source_does_not_show_is_not_equal(shop: Shop) -> None:
 
 def test_many_rows_that_differ_end_the_reading(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "MOST_SUSPECTS", 50)
-    monkeypatch.setattr(compare, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(scan, "CHUNK_ROWS", 20)
     shop.create("orders", "id BIGINT PRIMARY KEY")
     fill_numbers(shop)
     found = verify_still(shop, "postgresql", "--throttle", "1000")

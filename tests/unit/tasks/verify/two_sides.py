@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
 from zlib import crc32
@@ -20,8 +21,9 @@ from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, 
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Moment
+from cdcbus.tasks.verify.report import Kind
 from cdcbus.tasks.verify.sql.checksums import Digest, Sums
-from cdcbus.tasks.verify.subject import Cells, Subject, subject_of
+from cdcbus.tasks.verify.subject import Cells, Subject, Way, subject_of
 
 PLACE = "fetch.properties"
 ORDERS = TableId("shop", "orders")
@@ -234,3 +236,23 @@ class World:
         self.comparison = Comparison(
             self.subject, sides, asked, lag, Options(**options), self.told.append
         )
+
+
+def rows(*numbers: int) -> list[Cells]:
+    return [(str(number), "a") for number in numbers]
+
+
+def buckets() -> Subject:
+    return replace(subject(), way=Way.BUCKETS)
+
+
+def streamed() -> Subject:
+    return subject([mapped(INT, ())], target(PG_INT, ()))
+
+
+def counted(world: World) -> dict[Kind, int]:
+    return {kind: count for kind, count in world.comparison.run().counts.items() if count}
+
+
+def two_sources() -> Subject:
+    return subject([mapped(INT), mapped(INT, name=TableId("shop", "older"))])
