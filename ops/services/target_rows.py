@@ -27,11 +27,11 @@ from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.verify.cells import forms_of
 from cdcbus.tasks.verify.sides import charsets_of
 from cdcbus.tasks.verify.sides import open_target as connected
+from cdcbus.tasks.verify.sql.keys import fits
 from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from cdcbus.tasks.verify.sql.text import (
     POSTGRESQL_SESSION,
     compared_column,
-    fits,
     postgresql_selected,
     quoted,
     quoted_table,

@@ -21,7 +21,6 @@ from cdcbus.tasks.foreign.conversion import (
 
 TOOL = "canal"
 DESTINATION = "canal.instance.destination"
-DEFAULT_BLACK = r"mysql\.slave_.*"
 
 
 def is_canal(settings: Mapping[str, str]) -> bool:

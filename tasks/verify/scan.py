@@ -15,8 +15,9 @@ from typing import Final, TypeVar
 
 from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.verify.row_numbers import Key, is_between, numbered
-from cdcbus.tasks.verify.sides import EVERYTHING, SourceSide, TargetSide
+from cdcbus.tasks.verify.sides import SourceSide, TargetSide
 from cdcbus.tasks.verify.sql.checksums import BUCKETS, Sums
+from cdcbus.tasks.verify.sql.keys import EVERYTHING
 from cdcbus.tasks.verify.sql.pairs import Pair
 from cdcbus.tasks.verify.subject import Cells, Subject, Way
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from pymysql.cursors import SSCursor
 from sqlalchemy import Connection as TargetConnection
@@ -21,20 +21,17 @@ from cdcbus.tasks.control.source_of import source_connection
 from cdcbus.tasks.verify.sql.checksums import (
     Digest,
     Sums,
-    beyond,
     bucket_sql,
     bucket_sums_sql,
     digest_sql,
     sums_sql,
-    up_to,
 )
+from cdcbus.tasks.verify.sql.keys import EVERYTHING, among, beyond, key_literals, up_to
 from cdcbus.tasks.verify.sql.pairs import Pair, source_terms, target_terms
 from cdcbus.tasks.verify.sql.source_cells import LONG_GROUPS, SESSION, selection
 from cdcbus.tasks.verify.sql.text import (
     POSTGRESQL_SESSION,
-    among,
     compared_column,
-    fits,
     mysql_literal,
     oracle_selected,
     postgresql_selected,
@@ -47,13 +44,8 @@ from cdcbus.tasks.verify.subject import Cells, SourceTable, Subject
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
-Column = TypeVar("Column")
-
 ANSWER_SECONDS: Final = 6 * 3600.0
 """The read timeout: a checksum of a whole table may take that long."""
-EVERYTHING: Final = "1 = 1"
-# For a lookup of keys that no cell of the column can equal.
-NOTHING: Final = "1 = 0"
 
 
 @contextmanager
@@ -142,7 +134,7 @@ class SourceSide:
         """The condition for rows with these keys, and perhaps some whose keys are equal only to
         the column's collation."""
         charsets = [column.charset for column in self.table.key_columns]
-        return _among(self._key, charsets, keys, self._known_literals)
+        return among(self._key, charsets, keys, self._known_literals)
 
     def _literals(self, key: Cells) -> list[str]:
         found = self._known_literals(key)
@@ -153,7 +145,7 @@ class SourceSide:
         def literal(column: TableColumn, cell: str) -> str | None:
             return mysql_literal(column.data_type, cell)
 
-        return _key_literals(self.table.key_columns, key, literal)
+        return key_literals(self.table.key_columns, key, literal)
 
     def estimate(self) -> int:
         """The approximate number of rows."""
@@ -270,7 +262,7 @@ class TargetSide:
         return up_to(self._key, self._literals(key))
 
     def among(self, keys: Sequence[Cells]) -> str:
-        return _among(self._key, self._charsets, keys, self._known_literals)
+        return among(self._key, self._charsets, keys, self._known_literals)
 
     def _literals(self, key: Cells) -> list[str]:
         found = self._known_literals(key)
@@ -281,7 +273,7 @@ class TargetSide:
         def literal(column: TargetColumn, cell: str) -> str | None:
             return target_literal(self._dialect, column, cell)
 
-        return _key_literals(self._key_columns, key, literal)
+        return key_literals(self._key_columns, key, literal)
 
     @contextmanager
     def _asked(self, sql: str, *, is_streamed: bool = False) -> Iterator[Any]:
@@ -308,62 +300,6 @@ def _digest(row: Sequence[Any]) -> Digest:
     if isinstance(digest, bytes):
         digest = digest.decode()
     return Digest(int(rows), digest)
-
-
-def _key_literals(
-    columns: Sequence[Column], key: Cells, literal: Callable[[Column, str], str | None]
-) -> list[str] | None:
-    """The literals of a key's cells; None where no row can have this key."""
-    found = []
-    for column, cell in zip(columns, key, strict=True):
-        if cell is None:
-            return None
-        known = literal(column, cell)
-        if known is None:
-            return None
-        found.append(known)
-    return found
-
-
-def _among(
-    columns: Sequence[str],
-    charsets: Sequence[str],
-    keys: Sequence[Cells],
-    literals: Callable[[Cells], list[str] | None],
-) -> str:
-    """The condition for rows with these keys. A text that a column's character set lacks is
-    compared with the column converted to a wider one, for which no index is used."""
-    plain, odd = list[list[str]](), list[list[str]]()
-    for key in keys:
-        row = literals(key)
-        if row is None:
-            continue
-        # Apart, so that a rare odd key does not cost all others the index.
-        if _fit(charsets, key):
-            plain.append(row)
-        else:
-            odd.append(row)
-    if not odd:
-        return among(columns, plain) if plain else NOTHING
-    rare = among(_widened(columns, charsets), odd)
-    return f"({among(columns, plain)} OR {rare})" if plain else rare
-
-
-def _fit(charsets: Sequence[str], key: Cells) -> bool:
-    """Whether all texts of a key can be compared with their columns as they are."""
-    for charset, cell in zip(charsets, key, strict=True):
-        if cell is not None and not fits(charset, cell):
-            return False
-    return True
-
-
-def _widened(columns: Sequence[str], charsets: Sequence[str]) -> list[str]:
-    """The columns, those with a character set converted to one that has all characters."""
-    found = list(columns)
-    for place, charset in enumerate(charsets):
-        if charset:
-            found[place] = f"CONVERT({columns[place]} USING utf8mb4)"
-    return found
 
 
 def _as_it_is(row: Sequence[Any]) -> Cells:
@@ -416,13 +352,3 @@ def charsets_of(connection: TargetConnection, subject_table: Any) -> dict[str, s
         for name, charset in connection.execute(text(sql), subject_table._asdict()):
             charsets[str(name)] = str(charset)
     return charsets
-
-
-def source_sides(
-    subject: Subject, connections: Mapping[str, Connection], where: str
-) -> list[SourceSide]:
-    """The sides of a subject's source tables. `connections`: by the place of the fetch task."""
-    sides = []
-    for source in subject.sources:
-        sides.append(SourceSide(source, connections[source.feed.place], where))
-    return sides

@@ -216,22 +216,3 @@ def bucket_sums_sql(
         f"{bucket_sql(dialect, key)} AS b, {number} AS h FROM {table} WHERE {where}) AS rows_ "
         "GROUP BY b"
     )
-
-
-def beyond(columns: Sequence[str], bound: Sequence[str], *, or_equal: bool = False) -> str:
-    """The condition for rows after a key, in a form for which servers use an index."""
-    first, *rest = columns
-    least, *others = bound
-    if not rest:
-        return f"{first} {'>=' if or_equal else '>'} {least}"
-    inner = beyond(rest, others, or_equal=or_equal)
-    return f"({first} > {least} OR ({first} = {least} AND {inner}))"
-
-
-def up_to(columns: Sequence[str], bound: Sequence[str]) -> str:
-    """The condition for rows up to and including a key."""
-    first, *rest = columns
-    most, *others = bound
-    if not rest:
-        return f"{first} <= {most}"
-    return f"({first} < {most} OR ({first} = {most} AND {up_to(rest, others)}))"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn
@@ -12,7 +11,7 @@ from cdcbus.plugins.loaders.cells.canonical import CLOCK, DECIMAL, WHOLE
 from cdcbus.plugins.loaders.dialect import QUOTING, ZERO_DATE
 from cdcbus.plugins.loaders.dialects.mysql.cells import BINARY_TYPES, NUMBER, NUMBER_TYPES
 from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES, family
-from cdcbus.plugins.rowchange import Cell, TableId
+from cdcbus.plugins.rowchange import TableId
 
 SHOWN_AS_TEXT: Final = (
     WHOLE
@@ -44,8 +43,6 @@ ORACLE_SHOWN: Final = frozenset(
         *("RAW", "BLOB", "LONG RAW", *TEXT_TYPES),
     )
 )
-WIDE_CHARSETS: Final = frozenset(("", "utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
-"""Character sets that have all characters."""
 COMPARED_ITSELF: Final = WHOLE | DECIMAL | QUOTED_TYPES | TIMES | {"bytea", "interval"}
 TRUTH: Final = {"true": "1", "false": "0"}
 """The cells of a boolean -> those of its source."""
@@ -171,37 +168,3 @@ def target_literal(dialect: str, column: TargetColumn, cell: str) -> str | None:
     if dialect != "postgresql":
         return mysql_literal(column.type, cell)
     return postgresql_literal(column, cell)
-
-
-def among(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
-    """The condition for rows with one of these keys, given as literals. Column by column, because
-    MariaDB misses rows with `(a, b) IN (('x', 'y'), ...)` if a column's character set is not the
-    literals'."""
-    if len(columns) == 1:
-        literals = ", ".join(key[0] for key in keys)
-        return f"{columns[0]} IN ({literals})"
-    rows = []
-    for key in keys:
-        cells = map("{} = {}".format, columns, key)
-        rows.append(f"({' AND '.join(cells)})")
-    return f"({' OR '.join(rows)})"
-
-
-def fits(charset: str, cell: str) -> bool:
-    """Whether a text can be compared as a literal with a column of this character set, empty for
-    none; MySQL and MariaDB refuse the statement otherwise. False in doubt."""
-    if cell.isascii() or charset in WIDE_CHARSETS:
-        return True
-    # These have no characters beyond the Basic Multilingual Plane.
-    if charset in ("utf8", "utf8mb3", "ucs2"):
-        return max(cell) <= "\uffff"
-    try:
-        # MySQL's latin1 is Windows-1252.
-        cell.encode("cp1252" if charset == "latin1" else charset)
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True
-
-
-def shown(key: Sequence[Cell]) -> str:
-    return ", ".join("NULL" if cell is None else cell for cell in key)

@@ -13,6 +13,7 @@ from typing import Final
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.verify.sql.keys import EVERYTHING
 from cdcbus.tasks.verify.sql.text import quoted
 
 WORDS: Final = frozenset(
@@ -31,7 +32,7 @@ def condition(
     column, None for one that is not copied unchanged. Raises ConfigError for a condition that
     cannot be expressed on both sides."""
     if not text:
-        return "1 = 1", "1 = 1"
+        return EVERYTHING, EVERYTHING
     # MySQL's column names ignore case.
     by_lower = {name.lower(): name for name in names}
     own, theirs = [], []

@@ -12,10 +12,11 @@ import pytest
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.verify import sides
-from cdcbus.tasks.verify.sides import NOTHING, SourceSide, TargetSide, charsets_of, source_sides
+from cdcbus.tasks.verify.sides import SourceSide, TargetSide, charsets_of
 from cdcbus.tasks.verify.sql.checksums import Digest, Sums
+from cdcbus.tasks.verify.sql.keys import NOTHING
 from cdcbus.tasks.verify.subject import Subject
-from tests.unit.tasks.verify.two_sides import INT, PG_INT, PLACE, feed, mapped, subject, target
+from tests.unit.tasks.verify.two_sides import INT, PG_INT, feed, mapped, subject, target
 
 
 class Server:
@@ -221,12 +222,6 @@ def test_a_source_is_read_as_text_in_utc(monkeypatch: pytest.MonkeyPatch) -> Non
     with sides.open_source(feed().fetch.source) as connection:
         assert connection.decoders == {}
     assert "time_zone = '+00:00'" in server.asked[0]
-
-
-def test_each_source_table_is_asked_on_its_own_servers_connection() -> None:
-    server: Any = Server(("1", b"a"))
-    [side] = source_sides(subject(), {PLACE: server}, "1 = 1")
-    assert list(side.rows()) == [("1", "a")]
 
 
 # the target
