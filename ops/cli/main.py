@@ -162,7 +162,7 @@ def _fail(ctx: click.Context, sentence: str) -> None:
             "Create the target tables of a consumer task from its source tables.",
         ),
         "verify": (
-            "cdcbus.ops.cli.commands.verify:verify",
+            "cdcbus.ops.cli.verify.command:verify",
             "Prove that source tables and target tables are equal.",
         ),
         "lineage": (

@@ -24,6 +24,18 @@ _CONFIG = click.option(
     help="The settings file; default: $CDCBUS_CONFIG, then cdcbus.properties in the current "
     "folder if it exists.",
 )
+feed_option = click.option(
+    "--source",
+    metavar="FILE|ID",
+    help="The fetch task that feeds the topics; default: the one found beside the task.",
+)
+tables_option = click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="NAME",
+    help="Only this table, by its name at the source or the target; repeatable.",
+)
 
 
 def bus_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,10 +12,10 @@ from typing import Any
 import click
 from kazoo.client import KazooClient
 
-from cdcbus.ops.cli.commands.verify import lines_of
 from cdcbus.ops.cli.interrupts import is_interrupted
 from cdcbus.ops.cli.new_file import write_new
 from cdcbus.ops.cli.output import print_json
+from cdcbus.ops.cli.verify.lines import lines_of
 from cdcbus.ops.init.answers import Wishes, answered, draft_tasks
 from cdcbus.ops.init.closing import commands, print_how_to_go_on
 from cdcbus.ops.init.look import (

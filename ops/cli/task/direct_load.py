@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, feed_option, tables_option
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
@@ -28,11 +28,7 @@ INTERRUPTED = 130
 @click.command("run")
 @click.argument("word", metavar="FILE|ID")
 @click.option("--direct", is_flag=True, help="Straight from the source into the target.")
-@click.option(
-    "--source",
-    metavar="FILE|ID",
-    help="The fetch task that feeds the topics; default: the one found beside the task.",
-)
+@feed_option
 @click.option(
     "--readers",
     type=click.IntRange(1, 64),
@@ -41,13 +37,7 @@ INTERRUPTED = 130
     metavar="N",
     help="How many connections read the source at the same time, at most.",
 )
-@click.option(
-    "--table",
-    "tables",
-    multiple=True,
-    metavar="NAME",
-    help="Only this table, by its name at the source or the target; repeatable.",
-)
+@tables_option
 @click.option(
     "--anew", is_flag=True, help="Start over after an interrupted load; the tables must be empty."
 )

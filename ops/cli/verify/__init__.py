@@ -1,0 +1,1 @@
+"""`cdcbus verify`."""
