@@ -37,6 +37,9 @@ LOST = (
     ThrottledOpError,
     KazooTimeoutError,
 )
+# A server whose jute.maxbuffer is not raised ends the connection at a request of this size, as if
+# it were away.
+REQUEST_BYTES = 0xFFFFF
 # Between two attempts of a call that waits for the connection.
 RETRY_SECONDS = 0.1
 # kazoo's own pauses grow to more than a minute, and would miss a server that is back.

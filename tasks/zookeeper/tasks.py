@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import orjson
@@ -53,6 +53,9 @@ WORKING, STOPPED = "WORKING", "STOPPED"
 # Until the next command.
 ENDED = (State.DONE, State.ERROR)
 FAILURES_KEPT = 20
+# A sentence can name a GTID set of hundreds of kilobytes, and FAILURES_KEPT of them must stay below
+# ZooKeeper's limit of 1 MB.
+SENTENCE_CHARACTERS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,7 @@ class TaskNodes:
     def put_run(self, task_id: str, run: Run) -> None:
         """Writes the state, and adds a failure to the list; if the task waits for a person, also to
         porter's znodes."""
+        run = replace(run, reason=_shortened(run.reason))
         put_node(
             self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **camel_case_fields(run)}
         )
@@ -230,7 +234,7 @@ class TaskNodes:
         `is_again` False: it may be the very same failure, and is not counted either."""
         failures = self.errors(task_id)
         # Before comparing, so that a failure after a longer pause counts as the same.
-        sentence = _PAUSE.sub("", sentence)
+        sentence = _shortened(_PAUSE.sub("", sentence))
         times = 1
         if failures and failures[-1].sentence == sentence:
             if not is_again:
@@ -248,6 +252,7 @@ class TaskNodes:
         return stat_from_json(node, _state(node, f"{TASKS}/{task_id}/stat"))
 
     def put_stat(self, task_id: str, stat: Stat) -> None:
+        stat = replace(stat, reason=_shortened(stat.reason))
         fields = {"taskId": task_id, **stat_to_json(stat)}
         put_node(self.client, f"{TASKS}/{task_id}/stat", fields)
 
@@ -294,6 +299,15 @@ class TaskNodes:
 
 # Cut off a failure's sentence, because the pause differs each time.
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
+
+
+def _shortened(sentence: str) -> str:
+    """The sentence without its middle if it is too long: the end often says what to do."""
+    left_out = len(sentence) - SENTENCE_CHARACTERS
+    if left_out <= 0:
+        return sentence
+    half = SENTENCE_CHARACTERS // 2
+    return f"{sentence[:half]} ... ({left_out:,} characters, see the log) ... {sentence[-half:]}"
 
 
 def porters_error(task_id: str, swimlane: str, run: Run) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from kazoo.protocol.states import KazooState
 
 from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.connection import LOST, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.connection import LOST, REQUEST_BYTES, RETRY_SECONDS, ROOT
 from cdcbus.tasks.zookeeper.position.history import has_moved
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
@@ -37,6 +37,8 @@ from cdcbus.tasks.zookeeper.znode import answer
 _Answer = TypeVar("_Answer")
 # How often a pending request checks whether its lock is lost meanwhile.
 LOOK_SECONDS = 0.2
+# What a write sends beside its data, generously.
+_HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,7 @@ class ZooKeeperPositions:
     def _write(self, data: bytes, written: bytes) -> None:
         # Set before the write, so that the watch recognises it as this task's own.
         self._unanswered = data
+        lost = 0
         while self._unanswered is not None:
             if self._is_lost():
                 raise PositionUnavailable(
@@ -203,6 +206,10 @@ class ZooKeeperPositions:
                 self._compare(self._read())
                 if self._is_edited:
                     raise self._conflict() from None
+                lost += 1
+                # Twice, as a connection can also be lost by chance.
+                if lost > 1 and len(data) + len(written) > REQUEST_BYTES - _HEAD_BYTES:
+                    raise self._too_large(len(data), len(written)) from None
 
     def _put(self, data: bytes, written: bytes) -> Node:
         """Writes both znodes in one transaction. Raises the error of the position's own write, or
@@ -354,6 +361,14 @@ class ZooKeeperPositions:
                 # The session listener repeats this; a withdrawn right shows at the next load or
                 # save.
                 return
+
+    def _too_large(self, data_bytes: int, written_bytes: int) -> PositionError:
+        return PositionError(
+            f"ZooKeeper ends the connection when {self._path} is written: the position has "
+            f"{data_bytes:,} bytes, together with its copy {data_bytes + written_bytes:,}, more "
+            "than a server takes at once; raise jute.maxbuffer of all servers "
+            "(-Djute.maxbuffer=8388608), then start the task again"
+        )
 
     def _conflict(self) -> PositionConflict:
         return PositionConflict(

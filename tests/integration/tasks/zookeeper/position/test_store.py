@@ -199,3 +199,20 @@ def test_nodes_made_with_digest_auth_belong_to_that_user(zookeeper: str) -> None
         for client in (owner, stranger):
             client.stop()
             client.close()
+
+
+def test_a_position_larger_than_a_request_may_be_is_refused_with_its_size(
+    client: KazooClient, hand: KazooClient
+) -> None:
+    node = ZooKeeperHand(client, hand)
+    store = node.store()
+    store.load()
+    store.save("first")
+    with pytest.raises(
+        PositionError, match=r"600,000 bytes, .* 1,200,\d{3}, .*jute\.maxbuffer"
+    ) as no:
+        store.save("2" * 600_000)
+    assert not isinstance(no.value, PositionUnavailable), "it would be tried again for ever"
+    assert node.text() == "first"
+    store.save("third")
+    assert node.text() == "third"
