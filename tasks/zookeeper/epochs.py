@@ -1,13 +1,16 @@
 """The epoch of a fetch task's swimlane: a number in `/datas/task/<id>/epoch/<swimlane>` that grows
 with each holder of its lock.
 
-Each epoch is at least the time in milliseconds, so that epochs keep growing if the znode is lost or
-the task moves to another ZooKeeper.
+Each epoch is at least the time in milliseconds, and higher than all that any task of this bus has
+had (`/datas/epoch`). So epochs keep growing if the znode is lost or the task moves to another
+ZooKeeper; also where the task is removed and stored again, and the clock that gave its last epoch
+was ahead: consumers would leave out all records until the time had come that it showed.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -24,6 +27,8 @@ from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.znode import answer, get_node, is_own, reported
 
+HIGHEST = f"{ROOT}/epoch"
+"""The znode of the highest epoch that any task of this bus has had."""
 OF_OTHERS = (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)
 """The errors of a transaction that another one preceded."""
 
@@ -59,25 +64,27 @@ def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
         with reported(path):
             # With an empty znode, the first epoch is a write like any other, which names a version.
             client.ensure_path(path)
-            data, stat = answer(client.get_async(path))
-            if (epoch := _advanced(client, (lock, node.version), (path, stat), data)) is not None:
+            client.ensure_path(HIGHEST)
+            if (epoch := _advanced(client, (lock, node.version), (path, HIGHEST))) is not None:
                 return epoch
 
 
-def _advanced(
-    client: KazooClient, lock: tuple[str, int], epoch: tuple[str, ZnodeStat], data: bytes
-) -> int | None:
-    """The new epoch; None if one of the znodes changed meanwhile."""
-    # A damaged znode counts as none: the time still makes the epoch higher than earlier ones.
-    last = 0
-    if data.strip().isdigit():
-        last = int(data)
+def _advanced(client: KazooClient, lock: tuple[str, int], paths: Iterable[str]) -> int | None:
+    """The new epoch, written to all paths; None if one of the znodes changed meanwhile."""
+    last, versions = 0, {}
+    for path in paths:
+        data, stat = answer(client.get_async(path))
+        versions[path] = stat.version
+        # A damaged znode counts as none: the time still makes the epoch higher than earlier ones.
+        if data.strip().isdigit():
+            last = max(last, int(data))
     number = max(last + 1, time.time_ns() // 1_000_000)
     # The content stays the same: the write makes the lock's version part of the transaction.
     lock_data = answer(client.get_async(lock[0]))[0]
     transaction = client.transaction()
     transaction.set_data(lock[0], lock_data, lock[1])
-    transaction.set_data(epoch[0], str(number).encode(), epoch[1].version)
+    for path, version in versions.items():
+        transaction.set_data(path, str(number).encode(), version)
     results = answer(transaction.commit_async())
     is_written = True
     for result in results:
