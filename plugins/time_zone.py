@@ -59,22 +59,21 @@ def seconds_ahead(zone: tzinfo, clock_seconds: int) -> int:
 def in_utc(zone: tzinfo, text: str) -> str:
     """A local time as UTC, with the same fraction of a second; a zero date is returned unchanged.
     Raises ValueError for text that is not a time, and for a time that clocks of the zone skip."""
-    found = CLOCK.fullmatch(text)
-    if found is None:
-        raise ValueError("no date and time")
-    if text.startswith(NO_DATE):
-        return text
-    return _shifted(zone, found[1], is_to_utc=True) + (found[2] or "")
+    return _converted(zone, text, is_to_utc=True)
 
 
 def in_zone(zone: tzinfo, text: str) -> str:
     """A UTC time as clocks of the zone show it, otherwise as `in_utc`."""
+    return _converted(zone, text, is_to_utc=False)
+
+
+def _converted(zone: tzinfo, text: str, *, is_to_utc: bool) -> str:
     found = CLOCK.fullmatch(text)
     if found is None:
         raise ValueError("no date and time")
     if text.startswith(NO_DATE):
         return text
-    return _shifted(zone, found[1], is_to_utc=False) + (found[2] or "")
+    return _shifted(zone, found[1], is_to_utc) + (found[2] or "")
 
 
 def puts_clocks_back(zone: tzinfo, year: int) -> bool:

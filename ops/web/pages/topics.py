@@ -21,6 +21,7 @@ from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import has_all_tasks
 from cdcbus.ops.web.bus import bus_of
+from cdcbus.ops.web.cells import short
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import shared
@@ -35,7 +36,6 @@ NEWEST = 50  # records of each partition that a topic's page reads
 MOST_NEWEST = 1000
 TAIL_SECONDS = 3.0
 ROWS = 200  # shown at most
-CELL_CHARACTERS = 1000  # shown of a cell
 
 
 router = APIRouter()
@@ -230,7 +230,7 @@ def cells_of(change: RowChange) -> list[CellChange]:
     found = []
     if change.op is not Op.UPDATE:
         for name, cell in (after or before).items():
-            found.append(CellChange(printable(name), _short(cell), is_key=name in key))
+            found.append(CellChange(printable(name), short(cell), is_key=name in key))
         return found
     key_names = [name for name in key if name in after]
     others = [name for name in after if name not in key]
@@ -241,19 +241,10 @@ def cells_of(change: RowChange) -> list[CellChange]:
         if is_changed or is_unknown or name in key:
             was = None
             if is_changed:
-                was = _short(before[name])
-            cell = _short(after[name])
+                was = short(before[name])
+            cell = short(after[name])
             found.append(CellChange(printable(name), cell, was, is_changed, name in key))
     return found
-
-
-def _short(cell: Cell) -> Cell:
-    if cell is None:
-        return None
-    shown = printable(cell[:CELL_CHARACTERS])
-    if len(cell) <= CELL_CHARACTERS:
-        return shown
-    return f"{shown}… ({len(cell):,} characters)"
 
 
 def _place(record: KafkaRecord) -> str:
