@@ -19,7 +19,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
 from cdcbus.producer.snapshot.progress import TableProgress, Wish
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.connection import LOST, ROOT
+from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, ROOT, unanswered
 from cdcbus.tasks.zookeeper.znode import (
     answer,
     drop_node,
@@ -124,6 +124,8 @@ class ZooKeeperSnapshots:
         except LOST:
             self._asked = None
             return None
+        except REFUSED as error:
+            raise unanswered(error, self._wishes_path) from error
         if found is not None and not isinstance(found, list):
             # The znode has just been created.
             self._ask()

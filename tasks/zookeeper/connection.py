@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionClosedError,
     ConnectionLoss,
+    InvalidACLError,
     NoAuthError,
     OperationTimeoutError,
+    QuotaExceededError,
     RequestTimeoutError,
+    SessionClosedRequireSaslError,
     SessionExpiredError,
     SessionMovedError,
     ThrottledOpError,
@@ -20,10 +24,12 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.hosts import collect_hosts
 from kazoo.protocol.paths import normpath
+from kazoo.retry import ForceRetryError
 from kazoo.security import CREATOR_ALL_ACL
 
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
 
+LOG: Final = logging.getLogger(__name__)
 ROOT = "/datas"
 # Errors that say nothing about the request itself: it may or may not have reached the server.
 LOST = (
@@ -36,6 +42,14 @@ LOST = (
     RequestTimeoutError,
     ThrottledOpError,
     KazooTimeoutError,
+)
+# Errors of a request that ZooKeeper refuses, whatever it is about.
+REFUSED = (
+    NoAuthError,
+    AuthFailedError,
+    InvalidACLError,
+    SessionClosedRequireSaslError,
+    QuotaExceededError,
 )
 # A server whose jute.maxbuffer is not raised ends the connection at a request of this size, as if
 # it were away.
@@ -82,6 +96,7 @@ def connect(
     )
     # Before the start, as the first connection already negotiates the time.
     _note_session_time(client, session_seconds)
+    _keep_connecting(client)
     try:
         _start(client, chroot, timeout_seconds)
     except LOST as error:
@@ -89,10 +104,34 @@ def connect(
         raise PositionUnavailable(
             f"{sentence}; check the address and that the server runs"
         ) from error
+    except SessionClosedRequireSaslError as error:
+        raise unanswered(error, connection_string) from error
     except (AuthFailedError, NoAuthError) as error:
         sentence = f"ZooKeeper at {connection_string} refuses this user"
         raise PositionError(f"{sentence}; check user, password and the znodes' ACL") from error
     return client
+
+
+def unanswered(error: BaseException, path: str) -> PositionError:
+    """The error for a request about `path` that ended with one of LOST or REFUSED."""
+    match error:
+        case NoAuthError():
+            return PositionError(
+                f"ZooKeeper does not let this user use {path}; check zookeeper.auth and the "
+                "znode's ACL"
+            )
+        case QuotaExceededError():
+            return PositionUnavailable(
+                f"ZooKeeper does not write {path}, as a quota of it or of a znode above it is used "
+                "up; raise it with zkCli: listquota, setquota"
+            )
+        case AuthFailedError() | InvalidACLError() | SessionClosedRequireSaslError():
+            return PositionError(
+                f"ZooKeeper does not serve {path} to a client without a login that it takes "
+                f"({type(error).__name__}); set zookeeper.auth, and let the servers take digest "
+                "logins"
+            )
+    return PositionUnavailable(f"ZooKeeper does not answer for {path}; check that the server runs")
 
 
 def session_seconds(client: KazooClient) -> float:
@@ -114,6 +153,24 @@ def _note_session_time(client: KazooClient, asked_seconds: float) -> None:
         return read_ms, connect_ms
 
     client._connection._connect = connect_and_note
+
+
+def _keep_connecting(client: KazooClient) -> None:
+    """Lets the client connect again whatever an attempt raises."""
+    # kazoo's thread ends at an error that it does not expect, as a look-up of the address raises
+    # in a process that may open no more files: the client then stays closed.
+    connect = client._connection._connect_loop
+
+    def connect_or_retry(retry: Any) -> Any:
+        try:
+            return connect(retry)
+        except ForceRetryError:
+            raise
+        except Exception as error:
+            LOG.warning("the connection to ZooKeeper failed, and is made again: %r", error)
+            raise ForceRetryError(str(error)) from error
+
+    client._connection._connect_loop = connect_or_retry
 
 
 def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> None:

@@ -28,7 +28,15 @@ from kazoo.exceptions import BadVersionError, NoNodeError
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.tasks.process_identity import identity, is_gone
 from cdcbus.tasks.zookeeper.connection import LOST, ROOT, session_seconds
-from cdcbus.tasks.zookeeper.znode import JsonNode, answer, drop_node, get_node, is_own, take_node
+from cdcbus.tasks.zookeeper.znode import (
+    JsonNode,
+    answer,
+    drop_node,
+    get_node,
+    is_own,
+    reported,
+    take_node,
+)
 
 LOG = logging.getLogger(__name__)
 # Between the ends of lease and session: the time for work to end when it is asked to.
@@ -437,8 +445,8 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
 
 def _delete(client: KazooClient, path: str, holder: JsonNode) -> None:
     """Deletes the lock of a holder that has ended, but whose session would keep it for some
-    seconds."""
-    with suppress(NoNodeError, BadVersionError, *LOST):
+    seconds. Raises PositionUnavailable, PositionError."""
+    with reported(path), suppress(NoNodeError, BadVersionError):
         # By version, so that only this holder's lock is deleted and never its successor's.
         answer(client.delete_async(path, holder.version))
 

@@ -10,10 +10,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from cdcbus.plugins.errors import PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.connection import LOST, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.connection import (
+    LOST,
+    REFUSED,
+    RETRY_SECONDS,
+    ROOT,
+    unanswered,
+)
 from cdcbus.tasks.zookeeper.znode import groups
 
 _T = TypeVar("_T")
@@ -104,11 +109,7 @@ class ZooKeeperSchemas:
                 return ask()
             except LOST as error:
                 if time.monotonic() > deadline or self._client.client_state == "CLOSED":
-                    raise PositionUnavailable(
-                        f"ZooKeeper does not answer for {self._path}; check that the server runs"
-                    ) from error
+                    raise unanswered(error, self._path) from error
                 time.sleep(RETRY_SECONDS)
-            except NoAuthError as error:
-                raise PositionError(
-                    f"ZooKeeper does not let this user read or write {self._path}; check its ACL"
-                ) from error
+            except REFUSED as error:
+                raise unanswered(error, self._path) from error

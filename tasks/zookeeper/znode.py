@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.connection import LOST
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, unanswered
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -102,14 +102,8 @@ def reported(path: str) -> Iterator[None]:
     the path."""
     try:
         yield
-    except NoAuthError as error:
-        raise PositionError(
-            f"ZooKeeper does not let this user use {path}; check zookeeper.auth and the znode's ACL"
-        ) from error
-    except LOST as error:
-        raise PositionUnavailable(
-            f"ZooKeeper does not answer for {path}; check that the server runs"
-        ) from error
+    except (*LOST, *REFUSED) as error:
+        raise unanswered(error, path) from error
 
 
 def answer(request: Any, seconds: float = ANSWER_SECONDS) -> Any:

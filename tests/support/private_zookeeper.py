@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Plan
@@ -18,8 +19,9 @@ from tests.support.waiting import wait_until
 class PrivateZooKeeper:
     """Its data outlives a kill, and so do sessions."""
 
-    def __init__(self, place: ServerFolder) -> None:
-        self._place = place
+    def __init__(self, place: ServerFolder, settings: Mapping[str, str]) -> None:
+        """`settings` are added to its zoo.cfg."""
+        self._place, self._settings = place, settings
         place.folder.mkdir()
 
     @property
@@ -30,6 +32,8 @@ class PrivateZooKeeper:
         """Returns when it answers."""
         with processes.umask(0o022):
             command = ZOOKEEPER.prepare(self._place)
+        with (self._place.folder / "zoo.cfg").open("a", encoding="utf-8") as file:
+            file.writelines(f"{key}={value}\n" for key, value in self._settings.items())
         processes.start(self._place.folder, command, self._place.account)
         wait_until(lambda: answers(ZOOKEEPER, self._place), f"the server in {self._place.folder}")
 
@@ -50,9 +54,11 @@ class PrivateZooKeeper:
 
 
 @contextmanager
-def private_zookeeper() -> Iterator[PrivateZooKeeper]:
+def private_zookeeper(
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[PrivateZooKeeper]:
     with open_folder() as folder:
-        server = PrivateZooKeeper(place_of(ZOOKEEPER, folder, Plan.new()))
+        server = PrivateZooKeeper(place_of(ZOOKEEPER, folder, Plan.new()), settings)
         try:
             server.start()
             yield server

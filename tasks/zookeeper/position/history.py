@@ -25,7 +25,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.connection import LOST, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, RETRY_SECONDS, ROOT
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions, written_path
 from cdcbus.tasks.zookeeper.znode import (
@@ -111,8 +111,10 @@ def set_positions(
                 return
             raise
         for result in results:
-            if isinstance(result, Exception):
-                raise _conflict(task_id)
+            if isinstance(result, REFUSED):
+                raise result
+        if any(isinstance(result, Exception) for result in results):
+            raise _conflict(task_id)
 
 
 def _is_written(client: KazooClient, task_id: str, made: Mapping[str, Change]) -> bool:

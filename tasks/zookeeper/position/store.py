@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadVersionError,
-    NoAuthError,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
@@ -28,7 +27,14 @@ from kazoo.protocol.states import KazooState
 
 from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.connection import LOST, REQUEST_BYTES, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.connection import (
+    LOST,
+    REFUSED,
+    REQUEST_BYTES,
+    RETRY_SECONDS,
+    ROOT,
+    unanswered,
+)
 from cdcbus.tasks.zookeeper.position.history import has_moved
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
@@ -197,10 +203,8 @@ class ZooKeeperPositions:
             except (BadVersionError, NoNodeError, NodeExistsError) as error:
                 self._is_edited = True
                 raise self._conflict() from error
-            except NoAuthError as error:
-                raise PositionError(
-                    f"ZooKeeper does not let this user write {self._path}; check its ACL"
-                ) from error
+            except REFUSED as error:
+                raise unanswered(error, self._path) from error
             # The write may have succeeded; only the znode shows whether it has.
             except LOST:
                 self._compare(self._read())
@@ -315,14 +319,10 @@ class ZooKeeperPositions:
                 # A closed client never comes back, so waiting for it is pointless.
                 is_closed = self._client.client_state == "CLOSED"
                 if is_closed or time.monotonic() > deadline or self._is_lost():
-                    raise PositionUnavailable(
-                        f"ZooKeeper does not answer for {path}; check that the server runs"
-                    ) from error
+                    raise unanswered(error, path) from error
                 time.sleep(RETRY_SECONDS)
-            except NoAuthError as error:
-                raise PositionError(
-                    f"ZooKeeper does not let this user read {path}; check its ACL"
-                ) from error
+            except REFUSED as error:
+                raise unanswered(error, path) from error
 
     def _read_once(self) -> Node:
         while True:
@@ -357,7 +357,7 @@ class ZooKeeperPositions:
                 return
             try:
                 self._compare(self._read_once())
-            except (*LOST, NoAuthError):
+            except (*LOST, *REFUSED):
                 # The session listener repeats this; a withdrawn right shows at the next load or
                 # save.
                 return

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.exceptions import NoNodeError
 
-from cdcbus.plugins.errors import PositionError, PositionUnavailable
-from cdcbus.tasks.zookeeper.connection import ASK_SECONDS, LOST, ROOT
+from cdcbus.tasks.zookeeper.connection import ASK_SECONDS, LOST, REFUSED, ROOT, unanswered
 
 
 def position_path(task_id: str, swimlane: str = "") -> str:
@@ -34,11 +33,5 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
         return texts
     except NoNodeError:
         return {}
-    except NoAuthError as error:
-        raise PositionError(
-            f"ZooKeeper does not let this user read {directory}; check its ACL"
-        ) from error
-    except LOST as error:
-        raise PositionUnavailable(
-            f"ZooKeeper does not answer for {directory}; check that the server runs"
-        ) from error
+    except (*LOST, *REFUSED) as error:
+        raise unanswered(error, directory) from error

@@ -114,6 +114,14 @@ def test_a_silent_zookeeper_is_told_from_one_that_refuses(
         snapshots.load()
 
 
+def test_wishes_that_may_not_be_read_are_said(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    zookeeper.refusal = NoAuthError()
+    with pytest.raises(PositionError, match=r"does not let this user use .*/wishes"):
+        snapshots.has_wishes()
+
+
 # Wishes
 
 
