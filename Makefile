@@ -101,7 +101,7 @@ measures: $(INSTALLED) ## Files, imports between rooms, line lengths and more, f
 
 install: $(INSTALLED) ## Make .venv with cdcbus and its tools
 
-$(INSTALLED): setup.cfg pyproject.toml setup.py producer/publish/native.c producer/snapshot/images.c plugins/converters/protobuf/canal.proto
+$(INSTALLED): setup.cfg pyproject.toml setup.py producer/publish/native.c producer/snapshot/images.c plugins/converters/arrow/cut.c plugins/converters/protobuf/canal.proto
 	@$(PYTHON) -c 'import sys; sys.exit("cdcbus needs Python 3.11 or newer; this is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	@echo 'installing cdcbus, its dependencies and the tools into .venv: some minutes and 1 GB at first, seconds later'
@@ -112,4 +112,4 @@ hooks: ## Have git check the subjects of commits
 	git config core.hooksPath .githooks
 
 clean: ## Remove everything that was built in this folder
-	rm -rf .venv build dist *.egg-info producer/publish/_native*.so producer/snapshot/_images*.so plugins/converters/protobuf/canal.desc .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage artifacts
+	rm -rf .venv build dist *.egg-info producer/publish/_native*.so producer/snapshot/_images*.so plugins/converters/arrow/_cut*.so plugins/converters/protobuf/canal.desc .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage artifacts

@@ -67,6 +67,12 @@ setup(
             optional=True,
             py_limited_api=True,
         ),
+        Extension(
+            "cdcbus.plugins.converters.arrow._cut",
+            ["plugins/converters/arrow/cut.c"],
+            optional=True,
+            py_limited_api=True,
+        ),
     ],
     # one build for all versions of Python from there on
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -62,7 +62,7 @@ def compiled(why_not: str) -> Iterator[CheckResult]:
     """`why_not`: why it is not in use; empty where it is."""
     found = "in use"
     if why_not:
-        found = f"not in use, as {why_not}: fetch tasks do the same in Python, and need more CPU"
+        found = f"not in use, as {why_not}: tasks do the same in Python, and need more CPU"
     yield ok("compiled decoder", found)
 
 

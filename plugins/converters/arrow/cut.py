@@ -35,6 +35,25 @@ NOTHING: Final = pa.scalar("", pa.string())
 LINE_BREAK: Final = pa.scalar("\n", pa.string())
 
 
+def cut_in_blocks(
+    shape: Shape, values: pa.BinaryArray, places: pa.Array
+) -> tuple[pa.Array, list[pa.Array]]:
+    """The places of the records that have the shape, and the contents of their placeholders; no
+    contents where no record has it. Raises ArrowInvalid, ValueError."""
+    kept: list[pa.Array] = []
+    cells_by_block: list[list[pa.Array]] = []
+    for start in range(0, len(places), BLOCK_ROWS):
+        block = places[start : start + BLOCK_ROWS]
+        found, cells_of_block = cut(shape, taken(values, block), block)
+        if len(found):
+            kept.append(found)
+            cells_by_block.append(cells_of_block)
+    if not kept:
+        return places[:0], []
+    cells = [pa.concat_arrays(blocks) for blocks in zip(*cells_by_block, strict=True)]
+    return pa.concat_arrays(kept), cells
+
+
 def taken(values: pa.BinaryArray, places: pa.Array) -> pa.BinaryArray:
     """The values at ascending places."""
     first = places[0].as_py()
@@ -47,8 +66,7 @@ def taken(values: pa.BinaryArray, places: pa.Array) -> pa.BinaryArray:
 
 
 def cut(shape: Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """The indexes of the records that have the shape, and the contents of their placeholders; no
-    contents where no record has it. Raises ArrowInvalid, ValueError."""
+    """Does the same for one block, whose records are `values`."""
     values, places = filtered(shape.encloses(values), values, places)
     lines = pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots)
     if len(lines) and pc.min(_bytes(lines)).as_py() < ord(" "):

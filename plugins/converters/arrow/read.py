@@ -1,9 +1,9 @@
 """Reads batches of records as columns, shape by shape.
 
 Records of one table, operation and column set are the same text except for their cells. The
-converter reads the first of them, which gives that text (`Shape`); `cut` reads the others. Records
-of writers that put numbers in cells, blanks between them, or several rows in one record are left to
-`from_bytes`.
+converter reads the first of them, which gives that text (`Shape`); `cells_of` cuts the others.
+Records of writers that put numbers in cells, blanks between them, or several rows in one record are
+left to `from_bytes`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcbus.plugins.contracts import Converter
-from cdcbus.plugins.converters.arrow.cut import BLOCK_ROWS, cut, taken
+from cdcbus.plugins.converters.arrow.compiled import cells_of
 from cdcbus.plugins.converters.arrow.shape import Placeholder, Shape, read_shape
 from cdcbus.plugins.converters.arrow.wire import Wire
 from cdcbus.plugins.converters.columnar import Columns, RowGroup
@@ -82,24 +82,16 @@ def _without(places: pa.Array, taken: pa.Array) -> pa.Array:
 def _group(shape: Shape, values: pa.BinaryArray, places: pa.Array, wire: Wire) -> RowGroup | None:
     """The records of the shape as a group; None where no record has it. Raises ArrowInvalid,
     ValueError."""
-    kept: list[pa.Array] = []
-    cells_by_block: list[list[pa.Array]] = []
-    for start in range(0, len(places), BLOCK_ROWS):
-        block = places[start : start + BLOCK_ROWS]
-        found, cells_of_block = cut(shape, taken(values, block), block)
-        if len(found):
-            kept.append(found)
-            cells_by_block.append(cells_of_block)
-    if not kept:
+    kept, cells = cells_of(shape, values, places)
+    if not len(kept):
         return None
-    cells = [pa.concat_arrays(blocks) for blocks in zip(*cells_by_block, strict=True)]
     change = shape.change
     commit = Placeholder(wire.commit, None, wire.is_commit_text)
     commit_cells = cells[shape.placeholders.index(commit)]
     return RowGroup(
         change.table,
         change.op,
-        pa.concat_arrays(kept),
+        kept,
         shape.image(change.before, wire.before, cells),
         shape.image(change.after, wire.after, cells),
         wire.commit_us(commit_cells),

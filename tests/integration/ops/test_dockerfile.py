@@ -208,6 +208,7 @@ def packaged() -> set[str]:
                 wanted.add(name.removeprefix("ops/package/"))
     if native.compiled is not None:  # there is a compiler
         wanted |= {"producer/publish/_native.abi3.so", "producer/snapshot/_images.abi3.so"}
+        wanted.add("plugins/converters/arrow/_cut.abi3.so")
     return wanted | {"plugins/converters/protobuf/canal.desc"}
 
 
