@@ -37,6 +37,8 @@ _LOG_LOST = 1236
 _UNREAD = re.compile(r"could not open log file|I/O error|memory allocation|decryption fail", re.I)
 _SAME_SERVER_ID = 4052  # MariaDB; MySQL reports this with the number of a lost log
 _SYNTAX_ERROR = 1064
+# Limits of the whole server would cut answers without an error, or refuse large queries.
+_SESSION: Final = f"SET time_zone = '+00:00', sql_select_limit = {2**64 - 1}, sql_big_selects = 1"
 REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
 """The settings that a binlog with complete rows requires."""
 
@@ -127,8 +129,7 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
             autocommit=True,
             connect_timeout=max(1, int(config.connect_timeout_seconds)),
             read_timeout=read_timeout_seconds,
-            # A limit of the whole server would cut answers without an error.
-            init_command=f"SET time_zone = '+00:00', sql_select_limit = {2**64 - 1}",
+            init_command=_SESSION,
             **config.tls.driver_arguments(),
         )
     except (pymysql.Error, OSError, RuntimeError) as error:

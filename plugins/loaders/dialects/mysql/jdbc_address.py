@@ -25,7 +25,11 @@ MYSQL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPE
 # like MySQL, which has no such mode and sees a comment.
 MARIADB_MODE: Final = "/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
 # Limits of the whole server would cut answers, and the texts of GROUP_CONCAT, without an error.
-MYSQL_LIMITS: Final = f"sql_select_limit={2**64 - 1}, group_concat_max_len={1 << 26}"
+# Its guards against careless statements (`max_join_size`, `sql_safe_updates`) would refuse batches.
+MYSQL_LIMITS: Final = (
+    f"sql_select_limit={2**64 - 1}, group_concat_max_len={1 << 26}, sql_safe_updates=0, "
+    "sql_big_selects=1"
+)
 MYSQL_SESSION: Final = f"{MYSQL_LIMITS}, time_zone='+00:00', sql_mode='{MYSQL_MODE}'{MARIADB_MODE}"
 MARIADB_IDLE: Final = f"/*M!100300 idle_transaction_timeout={IDLE_SECONDS},*/"
 MYSQL_DEFAULTS: Final = (

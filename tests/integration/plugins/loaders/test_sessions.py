@@ -37,6 +37,7 @@ from tests.integration.plugins.loaders.test_loaders import (
     PostgresqlServer,
     schema_on,
 )
+from tests.support.private_mariadb import private_mariadb
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -123,6 +124,27 @@ def test_a_transaction_that_the_server_ends_as_idle_is_tried_again(
             wait_until(lambda: not pg.rows(gone), "the end of the session")
         write(loader, table, ("1", "a"))
     assert pg.rows("SELECT id FROM {schema}.t") == [(1,)]
+
+
+def test_guards_of_the_server_against_careless_statements_refuse_no_batch(name: str) -> None:
+    with private_mariadb("--max-join-size=10") as server:
+        server.execute("SET GLOBAL sql_safe_updates = 1")
+        maria = MysqlServer(server.database, name)
+        maria.execute("CREATE DATABASE {schema}")
+        maria.execute("CREATE TABLE {schema}.t (id int primary key, v varchar(9), u int unique)")
+        numbers = [str(number) for number in range(6_000)]
+        with closing(make_loader("JdbcBatch", maria.target())) as loader:
+            table = table_of(loader, maria)
+            for text, expected in (("a", 0), ("b", len(numbers))):
+                rows = [(number, text) for number in numbers]
+                writes = Writes(("id", "v"), rows, may_insert=True, expected=expected)
+                with loader.transaction() as transaction:
+                    transaction.write(TableBatch(table, writes=[writes]))
+            with loader.transaction() as transaction:
+                transaction.write(TableBatch(table, deletes=[(number,) for number in numbers[5:]]))
+        assert maria.rows("SELECT id, v FROM {schema}.t ORDER BY id") == [
+            (number, "b") for number in range(5)
+        ]
 
 
 # Processes that stand still

@@ -63,6 +63,7 @@ def test_a_limit_of_the_server_cuts_no_answer(name: str) -> None:
             f"CREATE TABLE {name}.u (id INT)",
             f"INSERT INTO {name}.t VALUES (1, 1), (2, 2)",
             "SET GLOBAL sql_select_limit = 1",
+            "SET GLOBAL max_join_size = 1",
         )
         config = SourceConfig(((at.host, at.port),), at.user, at.password)
         with closing(servers.connect(config)) as connection:
