@@ -84,7 +84,10 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
         return PositionLost(
             f"source {where} cannot send the binlog from the wanted position ({code} {text})"
         )
-    if isinstance(error, pymysql.err.InternalError) and not isinstance(code, int):
+    if isinstance(error, pymysql.err.InternalError):
+        if isinstance(code, int):
+            # of the operating system, as of a disk that is full, or too many open files
+            return SourceUnavailable(f"source {where} cannot answer now ({code} {text})")
         # the driver's own: packets out of order, as behind a proxy
         return SourceUnavailable(f"source {where} answers with a broken stream: {text}")
     if isinstance(

@@ -8,14 +8,15 @@ import pymysql
 
 from cdcbus.producer.snapshot.progress import TableState
 
-AWAY: Final = (pymysql.OperationalError, pymysql.InterfaceError)
+AWAY: Final = (pymysql.OperationalError, pymysql.InterfaceError, pymysql.InternalError)
 _OF_CLIENT: Final = range(2000, 3000)  # the driver's own codes: no connection, or a lost one
 _PASSING: Final = {
     *(1205, 1213, 1020, 1180, 1412, 1615),  # locks, a changed row, a table altered meanwhile
     *(1927, 4031, 1152, 1158, 1159, 1160, 1161),  # killed, idle, network
-    *(1040, 1041, 1037, 1038, 1203, 1226),  # connections, memory, limits of a user
-    *(1021, 1114, 1026, 1030, 1016, 1023),  # disk, files, the storage engine
+    *(1040, 1041, 1037, 1038, 1135, 1203, 1226),  # connections, memory, limits of a user
+    *(1021, 1114, 1024, 1026, 1030, 1016, 1023, 1878),  # disk, files, the storage engine
     *(1053, 1079, 1047, 1317, 1969, 3024),  # shutdown, cluster not ready, interrupted, time limits
+    *(3168, 3169, 9001, 9002, 9004),  # not ready, killed; ProxySQL reaches no server
     *(1045, 1129, 1130, 1251, 1698, 1862),  # logins
 }
 GONE: Final = "the table no longer exists"
@@ -44,6 +45,7 @@ def passes(error: pymysql.Error) -> bool:
     """Whether the same statement may be answered later. The driver's classes do not tell: an
     unknown column is an OperationalError, too."""
     code = _code(error)
+    # Numbers below are those of the operating system, as of a disk that is full.
     is_of_server = code >= 1000 and code not in _OF_CLIENT
     return isinstance(error, AWAY) and (not is_of_server or code in _PASSING)
 
@@ -63,8 +65,6 @@ def refusal(error: pymysql.Error, where: str) -> str:
 
 
 def _code(error: pymysql.Error) -> int:
-    """The error's number; the driver raises some without any."""
-    if not error.args:
-        return 0
-    code: int = error.args[0]
-    return code
+    """The error's number; 0 for one of the driver's own that has none."""
+    code = error.args[0] if error.args else 0
+    return code if isinstance(code, int) else 0

@@ -116,6 +116,11 @@ CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
             SourceUnavailable,
             "shutdown",
         ),
+        (
+            pymysql.err.InternalError(3, "Error writing file '/tmp/MY' (Errcode: 28)"),
+            SourceUnavailable,
+            "Errcode: 28",
+        ),
         (pymysql.err.InterfaceError(0, ""), SourceUnavailable, "cannot be reached"),
         (TimeoutError("timed out"), SourceUnavailable, "timed out"),
         (ConnectionResetError(104, "Connection reset by peer"), SourceUnavailable, "reset"),

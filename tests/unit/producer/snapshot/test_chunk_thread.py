@@ -175,7 +175,14 @@ def test_a_table_that_the_user_may_not_read_has_failed_and_says_what_to_grant(
 
 @pytest.mark.parametrize(
     "error",
-    [pymysql.OperationalError(2013, "x"), SourceUnavailable("x"), OSError("x"), EOFError("x")],
+    [
+        pymysql.OperationalError(2013, "x"),
+        pymysql.InternalError(3, "Error writing file"),
+        pymysql.InternalError("Packet sequence number wrong - got 1 expected 2"),
+        SourceUnavailable("x"),
+        OSError("x"),
+        EOFError("x"),
+    ],
 )
 @pytest.mark.parametrize("call", ["open", "describe", "settle", "chunk"])
 def test_a_source_that_went_away_is_asked_again_by_a_new_connection(
