@@ -75,8 +75,11 @@ def stream_backlog(
         if micro_batches.error is not None:
             raise micro_batches.error
         executor_watch.look()
+    # Otherwise the signal has reached Spark as well, and nothing is lost.
+    except (PySparkException, Py4JJavaError) as error:
+        if not stop.is_set():
+            raise spark_error(task, error) from error
     except JVM_ENDED as error:
-        # Otherwise the signal has reached Spark as well, and nothing is lost.
         if not stop.is_set():
             raise jvm_ended(task, error) from error
 

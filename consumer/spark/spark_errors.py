@@ -43,8 +43,9 @@ _PASSING = (
 )
 # Spark's texts for a job of which a part has failed ATTEMPTS times.
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly")
-# Where Spark keeps its files. Without room there, another attempt may find some.
-_FULL = ("No space left on device", "Disk quota exceeded")
+# Where Spark keeps its files. Without room there, another attempt may find some. Java does not say
+# why it cannot make a folder.
+_FULL = ("No space left on device", "Disk quota exceeded", "mkdir of file:")
 # Kafka's client raises a ConfigException, although the name service may be back soon.
 _UNRESOLVED = "No resolvable bootstrap urls"
 

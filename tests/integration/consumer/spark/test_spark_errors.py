@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
+from cdcbus.consumer.batch.bulk import stream_backlog
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.spark.kafka_stream import begin_at, kafka_stream
 from cdcbus.consumer.spark.session import spark_session
 from cdcbus.consumer.spark.spark_errors import query_error, spark_error
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import BusUnavailable, CdcError
+from cdcbus.plugins.errors import BusUnavailable, CdcError, SparkUnavailable
 from cdcbus.plugins.positions import TopicPartition
 from tests.support.waiting import wait_until
 
@@ -137,3 +142,24 @@ def test_a_fault_inside_a_batch_stops_even_if_it_speaks_of_kafka(
         lambda frame: frame.selectExpr("raise_error('kafka')").collect(),
     )
     assert type(found) is CdcError, found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.parametrize("files", [5, 7], ids=["no room for a file", "no room for a folder"])
+def test_a_disk_that_is_full_as_a_query_starts_is_waited_for(
+    spark: SparkSession, task: LoadTask, tmp_path: Path, files: int
+) -> None:
+    """The task's own files still fit."""
+    reached: Any = SimpleNamespace(
+        session=(spark, tmp_path),
+        progress=SimpleNamespace(next_offsets={TopicPartition(task.source.topics[0], 0): 5}),
+        records=100,
+    )
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"nr_inodes={files}", "tmpfs", tmp_path], check=True
+    )
+    try:
+        with pytest.raises(SparkUnavailable, match="make room there"):
+            stream_backlog(task, reached, reached, reached, reached, reached, reached, Event())
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
