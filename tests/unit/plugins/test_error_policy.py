@@ -1,6 +1,6 @@
 import pickle
 from collections.abc import Callable
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -16,6 +16,7 @@ from cdcbus.plugins.error_policy import (
 )
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import TaskStatus
+from tests.support.no_threads import without_threads
 
 
 def tree(root: type[CdcError] = CdcError) -> set[type[CdcError]]:
@@ -83,6 +84,24 @@ def test_trying_goes_on_after_what_may_pass_and_ends_when_an_attempt_returns() -
     )
     keep_trying(TaskStatus("1"), attempt, lambda: 0, Event())
     attempt()  # all three have been raised
+
+
+def test_a_process_that_may_have_no_more_threads_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries = []
+
+    def attempt() -> None:
+        tries.append(1)
+        Thread(target=list, name="one-more").start()
+
+    def pause_seconds(_: int) -> float:
+        monkeypatch.undo()
+        return 0
+
+    without_threads(monkeypatch, "one-more")
+    keep_trying(TaskStatus("1"), attempt, lambda: 0, Event(), pause_seconds)
+    assert len(tries) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from cdcbus.plugins import saved_aside
 from cdcbus.plugins.errors import PositionConflict, PositionUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.saved_aside import SavedAside
+from tests.support.no_threads import without_threads
 from tests.support.waiting import wait_until
 
 
@@ -70,6 +71,20 @@ def test_a_silence_is_logged_and_raised_when_it_lasts(
     aside.save(away)
     with pytest.raises(PositionUnavailable):
         aside.settle()
+
+
+def test_a_thread_that_cannot_be_started_is_logged_and_its_save_is_made_later(
+    aside: SavedAside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as full:
+        without_threads(full, "saved-aside")
+        aside.save(lambda: None)
+        assert aside.is_free()
+    assert "/position is stored later: /position is not stored: can't start" in caplog.text
+    saved = Event()
+    aside.save(saved.set)
+    aside.settle()
+    assert saved.is_set()
 
 
 def test_a_silence_begins_anew_behind_a_save(

@@ -482,10 +482,11 @@ def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(
     [
         (OSError(errno.EROFS, "Read-only file system", "/a"), "/a: Read-only file system; check"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device: make room"),
+        (RuntimeError("can't start new thread"), "can't start new thread: raise the limit"),
     ],
 )
-def test_a_disk_that_takes_nothing_is_named(
-    monkeypatch: pytest.MonkeyPatch, good: Path, error: OSError, sentence: str
+def test_a_disk_that_takes_nothing_and_a_limit_of_threads_are_named(
+    monkeypatch: pytest.MonkeyPatch, good: Path, error: Exception, sentence: str
 ) -> None:
     monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(error))
     result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +82,25 @@ def test_no_client_logs_to_the_terminal() -> None:
             if MAKES_CLIENT.search(text) and not HAS_LOGGER.search(text):
                 loud.append(str(path))
     assert loud == []
+
+
+# The limit does not hold for root.
+OF_ANOTHER_USER = """
+import os, resource
+from confluent_kafka import Producer
+from cdcbus.consumer.offsets.kafka_client import make_client
+os.setresuid(54321, 54321, 54321)
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+try:
+    make_client(Producer, {"bootstrap.servers": "127.0.0.1:1"})
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_process_that_may_have_no_more_threads_has_no_wrong_settings() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", OF_ANOTHER_USER], capture_output=True, text=True, timeout=60
+    )
+    assert re.match(r"BusUnavailable no Kafka client can be made: .*thread", ran.stdout), ran
