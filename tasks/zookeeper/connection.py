@@ -76,7 +76,10 @@ def connect(
     in time, PositionError when ZooKeeper refuses the user. End it with `stop` and `close`.
     """
     try:
-        _, chroot = collect_hosts(connection_string)
+        hosts, chroot = collect_hosts(connection_string)
+        for host, _ in hosts:
+            # Raises a ValueError where a part of the name is empty or too long.
+            host.encode("idna")
         normpath(chroot or "/")
     except ValueError as error:
         raise ConfigError(

@@ -104,6 +104,13 @@ def _host(text: str, default_port: int, target: JdbcTarget) -> tuple[str, int]:
     if match is None:
         # Not shown: it can be the first part of a login.
         raise refused(target, f"expected HOST or HOST:PORT, and {ESCAPED}")
+    try:
+        # As a look-up does, whose error would be no database's.
+        match[1].encode("idna")
+    except UnicodeError as error:
+        raise refused(
+            target, "a part of the host's name is empty or longer than 63 characters"
+        ) from error
     return match[1].strip("[]") or "localhost", int(match[2] or default_port)
 
 

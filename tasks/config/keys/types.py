@@ -124,6 +124,8 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
         host, colon, port = element.rpartition(":")
         if not colon or not host or re.search(r"[\s/@]", host) or OTHER_SEPARATOR.search(host):
             raise ValueError("not host:port")
+        # Raises a ValueError, as a look-up would, where a part of the name is empty or too long.
+        host.encode("idna")
         addresses.append((host.strip("[]"), _whole(port, 1, 65535)))
     if not addresses:
         raise ValueError("empty")

@@ -107,6 +107,11 @@ def test_login_in_the_address_counts_where_the_task_file_has_none(
             "user or password as %2F and %3F",
         ),
         (
+            "jdbc:mysql://db..example/d",
+            "JDBC address jdbc:mysql://db..example/d: a part of the host's name is empty or longer "
+            "than 63 characters",
+        ),
+        (
             "jdbc:mysql://h1,h2/d",
             "JDBC address jdbc:mysql://h1,h2/d: several hosts are not supported for MySQL; name "
             "one or a proxy",

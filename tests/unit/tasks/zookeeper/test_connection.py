@@ -21,7 +21,7 @@ def test_each_form_of_an_address_is_tried(address: str) -> None:
         connect(address, timeout_seconds=0.2)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:port", "[::1:2181", ""])
+@pytest.mark.parametrize("address", ["127.0.0.1:port", "[::1:2181", "", "zk1..example:2181"])
 def test_text_that_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="expected host:port"):
         connect(address)

@@ -63,6 +63,14 @@ def test_addresses_are_separated_by_commas(text: str) -> None:
         ADDRESSES.read(text)
 
 
+@pytest.mark.parametrize("host", ["db..example", f"{'x' * 64}.example"])
+def test_what_can_be_no_hosts_name_is_refused(host: str) -> None:
+    """A look-up raises the same error, which is none of a server that is away."""
+    inspection = inspect_text(f"consumer.source.servers=b:1,{host}:9092\n", {}, Severity.ERROR)
+    said = [each.sentence for each in inspection.diagnostics.of(Severity.ERROR)]
+    assert any("expected host:port" in sentence and "servers" in sentence for sentence in said)
+
+
 @pytest.mark.parametrize(
     "line",
     [
