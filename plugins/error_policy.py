@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Event
+from typing import Final
 
 from cdcbus.plugins.errors import (
     BusError,
@@ -71,6 +72,14 @@ _IMPORTED = "correct its text, and it starts automatically: cdcbus task import F
 _RESET = "set a position, and it starts automatically: cdcbus offset reset {id} --to PLACE"
 _LOST = _RESET + "; then read the missing rows again: cdcbus snapshot start {id}"
 
+NO_THREAD: Final = "can't start new thread"
+"""The text of the RuntimeError that Python raises in a process that may have no more threads."""
+
+NO_THREADS = Policy(
+    Action.RETRY,
+    "Nothing to do unless it lasts: then raise the limit of threads of the process or its "
+    "container (ulimit -u, pids), or run fewer tasks there.",
+)
 UNKNOWN = Policy(
     Action.STOP,
     "This is a fault of cdcbus itself: report it with the log; the stored position has not moved "
@@ -241,7 +250,9 @@ POLICIES: Mapping[type[CdcError], Policy] = {
 
 def policy_of(error: BaseException) -> Policy:
     """The entry of the error's class, else of its nearest ancestor; anything that is not a CdcError
-    stops the task."""
+    stops the task, except for a thread that cannot be started."""
+    if isinstance(error, RuntimeError) and str(error) == NO_THREAD:
+        return NO_THREADS
     for ancestor in type(error).__mro__:
         if ancestor in POLICIES:
             return POLICIES[ancestor]
@@ -290,7 +301,7 @@ def keep_trying(
             return
         except PositionConflict as error:
             status.retrying(str(error))
-        except CdcError as error:
+        except Exception as error:
             if policy_of(error).action is Action.STOP:
                 raise
             failures = 0 if done() > before else failures + 1

@@ -28,8 +28,8 @@ class SavedAside:
     attempt.
 
     `what` names the data, for messages. An error of a save is raised by the next call;
-    PositionUnavailable only where nothing could be saved for LONGEST_SECONDS, and until then it is
-    logged.
+    PositionUnavailable, also of a process that may have no more threads, only where nothing could
+    be saved for LONGEST_SECONDS, and until then it is logged.
     """
 
     def __init__(self, what: str) -> None:
@@ -44,7 +44,7 @@ class SavedAside:
             if self._thread.is_alive():
                 return False
             self._thread = None
-            self._look()
+        self._look()
         return True
 
     def save(self, write: Callable[[], None]) -> None:
@@ -60,10 +60,14 @@ class SavedAside:
                 self._error = error
 
         # The context decides to which task's log a line belongs.
-        self._thread = Thread(
-            target=copy_context().run, args=(run,), name="saved-aside", daemon=True
-        )
-        self._thread.start()
+        thread = Thread(target=copy_context().run, args=(run,), name="saved-aside", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._failing_since = self._failing_since or begun
+            self._error = PositionUnavailable(f"{self._what} is not stored: {error}")
+        else:
+            self._thread = thread
 
     def settle(self) -> None:
         """Returns once nothing is being saved. Raises the last save's error."""

@@ -42,7 +42,8 @@ from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.late import Begun, without_late
 from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition_of
 from cdcbus.plugins.contracts import AppliedOffset
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
+from cdcbus.plugins.errors import CdcError, SparkUnavailable
 from cdcbus.plugins.positions import TopicPartition
 
 ARROW_BYTES = 4 << 20
@@ -184,9 +185,11 @@ def apply_partition(
             # Only its type and line: its text can hold cells.
             *_, (frame, line) = walk_tb(error.__traceback__)
             where = f"{frame.f_code.co_filename}:{line}"
-            outcome.error = CdcError(
-                f"task {task.task_id}: {partition} failed on an executor: "
-                f"{type(error).__name__} at {where}"
+            kind, reason = CdcError, type(error).__name__
+            if policy_of(error) is NO_THREADS:
+                kind, reason = SparkUnavailable, f"{NO_THREAD}, look at its limits,"
+            outcome.error = kind(
+                f"task {task.task_id}: {partition} failed on an executor: {reason} at {where}"
             )
     pickled_outcome = pa.array([pickle.dumps(outcome)], pa.binary())
     yield pa.RecordBatch.from_arrays([pickled_outcome], ["outcome"])

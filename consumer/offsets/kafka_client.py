@@ -9,20 +9,19 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.client_errors import not_made
 from cdcbus.plugins.positions import TopicPartition
 
 Client = TypeVar("Client")
 
 
 def make_client(kind: Callable[[dict[str, Any]], Client], options: dict[str, Any]) -> Client:
-    """A Consumer or a Producer. Raises ConfigError for settings that it does not know."""
+    """A Consumer or a Producer. Raises ConfigError for settings that it does not know, and
+    BusUnavailable."""
     try:
         return kind(options)
     except KafkaException as error:
-        raise ConfigError(
-            f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
-        ) from error
+        raise not_made(error) from error
 
 
 def as_client_takes(partitions: Iterable[TopicPartition]) -> list[confluent_kafka.TopicPartition]:

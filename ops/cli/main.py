@@ -19,6 +19,7 @@ from cdcbus import __version__
 from cdcbus.ops.cli.interrupts import is_interrupted
 from cdcbus.ops.cli.options import EXIT_CODE, bus_options
 from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.plugins.error_policy import NO_THREADS, policy_of
 from cdcbus.plugins.errors import NO_ROOM, CdcError, PositionError
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def _sentence_of(error: Exception) -> str:
         return f"{name}: {error.strerror}; check its name, its rights and the room on its disk"
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return f"{error.strerror}: make room on the disk, and run the command again"
+    if policy_of(error) is NO_THREADS:
+        return f"{error}: raise the limit of threads of this process (ulimit -u, pids), or end some"
     return (
         f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
         "--debug ...`"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, CdcError, ConfigError
 
 # librdkafka logs each failed connection attempt, by default to stderr; those that matter arrive as
 # errors or by callback.
@@ -48,6 +48,18 @@ def fatal_error(raised: KafkaException | SystemError) -> KafkaError | None:
     """
     cause = raised.__cause__ if isinstance(raised, SystemError) else raised
     return cause.args[0] if isinstance(cause, KafkaException) else None
+
+
+def not_made(error: KafkaException) -> CdcError:
+    """The error for a client that could not be made: ConfigError for its settings, BusUnavailable
+    in a process that may have no more threads."""
+    reason = error.args[0]
+    if reason.code() == KafkaError._CRIT_SYS_RESOURCE:
+        return BusUnavailable(
+            f"no Kafka client can be made: {reason.str()}; check the limits of threads and memory "
+            "of this process"
+        )
+    return ConfigError(f"settings of the Kafka client (kafka.*): {reason.str()}")
 
 
 def drop_unsent(producer: Producer) -> None:

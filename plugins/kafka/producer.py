@@ -16,13 +16,14 @@ import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka.client_errors import (
     LIBRARY_LOG,
     RIGHTS,
     Refusals,
     denied,
     fatal_error,
+    not_made,
 )
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -130,7 +131,7 @@ class KafkaWriter(ABC, Generic[Large]):
         try:
             return Producer(self._options)
         except KafkaException as error:
-            raise ConfigError(f"Kafka producer settings: {error.args[0].str()}") from error
+            raise not_made(error) from error
 
     def __enter__(self) -> Self:
         """Checks the topics. Raises BusUnavailable if no broker answers, BusRejected if a topic

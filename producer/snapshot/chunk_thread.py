@@ -53,8 +53,10 @@ class ChunkThread:
     def start(self) -> None:
         """Begins to read; nothing on a second call."""
         if self._thread is None:
-            self._thread = Thread(target=self._run, name="snapshot", daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._run, name="snapshot", daemon=True)
+            thread.start()
+            # Only now: a thread that could not be started cannot be waited for.
+            self._thread = thread
 
     def interrupt(self) -> None:
         """Ends the statement that the source is answering. The caller holds `changed`."""
