@@ -150,7 +150,7 @@ class BinlogSource:
         # reading from the oldest file leaves no gap if that file is older than the position
         oldest_ms = self._binlog.earliest().file_created_ms
         begin_ms = max(position.timestamp_ms - OVERLAP_MS, min(position.timestamp_ms, oldest_ms))
-        found = self._binlog.at_time(begin_ms)
+        found = self._binlog.from_time(begin_ms)
         LOG.warning(
             "%s, and there are no GTIDs: continuing by time at %s; what was committed from %s to "
             "%s is sent again",

@@ -94,11 +94,16 @@ class Binlog:
                 f"{when(epoch_ms)} has not come yet at source {self._where()}, where it is "
                 f"{when(now_ms)}; give an earlier time"
             )
+        return self.from_time(epoch_ms)
+
+    def from_time(self, epoch_ms: int) -> BinlogPosition:
+        """The same for a time by the clock of another server, by which this one's transactions are
+        timed, too, if they come from there: it can be minutes ahead of this server's clock, or
+        behind. Raises PositionLost."""
         names = self._file_names()
         second_ms = epoch_ms - epoch_ms % 1000
-        # Transactions in files before the chosen one were committed before the end of the second in
-        # which the chosen one was created.
-        number = bisect_left(names, second_ms, key=self.created_ms)
+        # Transactions in files before the one before the chosen one are older than the second.
+        number = bisect_left(names, second_ms, key=self._newest_before_ms)
         if not number and (begin_ms := self.created_ms(names[0])) > epoch_ms:
             raise PositionLost(
                 f"the binlog of source {self._where()} begins with {names[0]} at "
@@ -277,6 +282,15 @@ class Binlog:
                 if event[4] == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     return int.from_bytes(event[:4], "little") * 1000
         raise PositionLost(f"source {self._where()}: binlog file {file} has no beginning")
+
+    def _newest_before_ms(self, file: str) -> int:
+        """A time that no transaction before a file is later than: when this server created it, and
+        when its first transaction was committed, which can be by another server's clock."""
+        created_ms = self.created_ms(file)
+        for event, body, place in self._placed(BinlogPosition(file, FIRST_EVENT)):
+            if begin := _begin_of(event, body, place):
+                return max(created_ms, begin.commit_ms)
+        return created_ms
 
     def _begin(self) -> str:
         name = self._files()[0][0]

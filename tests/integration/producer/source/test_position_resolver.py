@@ -235,6 +235,34 @@ def test_a_position_of_another_server_without_gtids_goes_on_a_minute_before_its_
         source.locate(replace(elsewhere, timestamp_ms=0))
 
 
+def test_a_position_of_a_server_whose_clock_is_ahead_goes_on_by_that_clock(
+    task: FetchTask, source_cursor: Cursor, full_metadata: None, is_mariadb: bool
+) -> None:
+    """Files are dated by this server, transactions by the one where they were committed first."""
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    second = now_ms(source_cursor.connection) // 1000
+    seconds = [second + 4, second + 6, second + 8]
+    for number, second in enumerate(seconds):
+        if number:
+            source_cursor.execute("FLUSH BINARY LOGS")
+        if is_mariadb:
+            source_cursor.execute("SET timestamp = %s", (second,))
+        else:
+            source_cursor.execute("SET original_commit_timestamp = %s", (second * 1_000_000,))
+        source_cursor.execute("INSERT INTO t VALUES (%s)", (number,))
+    end = position(source_cursor)
+    elsewhere = replace(end, gtid="", server_uuid=ELSEWHERE)
+    for number, second in enumerate(seconds):
+        # a minute is read again
+        last = replace(elsewhere, timestamp_ms=second * 1000 + 59_000)
+        assert numbers(task, last, end) == list(range(number, 3))
+    # Others that look for a time must not find these first.
+    source_cursor.execute("SET timestamp = DEFAULT")
+    wait_until(
+        lambda: now_ms(source_cursor.connection) > seconds[-1] * 1000 + 1000, "their times to come"
+    )
+
+
 def test_a_place_and_a_time_have_their_gtids(task: FetchTask, transactions: list[Batch]) -> None:
     """So that another server goes on from them by GTIDs, before the next file is begun."""
     with BinlogSource(task) as source:

@@ -78,7 +78,7 @@ class AtEnd(Sent):
     def latest(self) -> BinlogPosition:
         return BinlogPosition(FILE, 400)
 
-    def created_ms(self, file: str) -> int:
+    def _newest_before_ms(self, file: str) -> int:
         return 0
 
     def _file_names(self) -> list[str]:
