@@ -95,9 +95,10 @@ def _sort(place: str, inspection: Inspection, found: Beside) -> None:
     # Whatever is missing here may be there where it is meant for.
     elif not is_elsewhere:
         reasons = "; ".join(f"{each.key}: {each.sentence}" for each in unclear or bad)
-        consumer = entries.get("consumer.consumerName")
-        may_fetch = consumer is None or consumer.value.strip() != "KafkaFetch"
-        found.unread[place] = Unread(_line(reasons), may_fetch)
+        consumer, loader = (entries[key].value.strip() if key in entries else "" for key in KINDS)
+        # Loaders into databases, porter's own included, write to no topic.
+        is_feed = consumer != "KafkaFetch" and not loader.startswith("Jdbc")
+        found.unread[place] = Unread(_line(reasons), is_feed)
 
 
 def _is_error(each: Diagnostic) -> bool:

@@ -26,7 +26,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.resolver import SchemaReader
-from cdcbus.tasks.control.beside import Beside, refuse, shown, tasks_beside
+from cdcbus.tasks.control.beside import Beside, Unread, refuse, shown, tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (
     Feed,
@@ -69,7 +69,8 @@ Told = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A consumer task with everything that the comparison needs. `beside`: the tasks beside it.
-    `further`: those of them that feed it, too, and are not compared."""
+    `further`: those of them that feed it, too, and are not compared. `unread_feeds`: those that
+    cannot be read, and may feed it; none where the feed is named."""
 
     task: LoadTask
     feeds: Sequence[Feed]
@@ -80,6 +81,7 @@ class Opened:
     lag: Lag
     beside: Beside
     further: Sequence[FetchTask]
+    unread_feeds: Mapping[str, Unread]
     zookeeper: KazooClient
 
 
@@ -148,6 +150,7 @@ def opened(
             lag,
             beside,
             further_feeds(task, feeds, beside.tasks.values()),
+            beside.unread_feeds if source is None else {},
             zookeeper,
         )
 
@@ -220,16 +223,24 @@ def verify(
                 f"the server has gone away or refuses it ({code}); look at its log, and run it "
                 "again"
             )
-        _doubt(comparison.report, opened.beside)
+        _doubt(comparison.report, opened.beside, opened.unread_feeds)
         has_failed = bool(comparison.report.error)
         yield comparison.report, None if has_failed else comparison
 
 
-def _doubt(report: TableReport, beside: Beside) -> None:
-    """Makes a report an error if rows that only the target has may be of a task that could not be
-    read, and nothing is known to differ: they may be a difference."""
-    is_unknown = report.of_others and not beside.unread.keys().isdisjoint(report.others)
-    if is_unknown and report.result in ("equal", "changing"):
+def _doubt(report: TableReport, beside: Beside, feeds: Mapping[str, Unread]) -> None:
+    """Makes a report an error if nothing is known to differ, but tasks could not be read: `feeds`
+    may send rows that the target lacks, and rows that only the target has may be of any of them."""
+    if report.result not in ("equal", "changing"):
+        return
+    if feeds:
+        report.error = (
+            f"the {report.source_rows:,} rows at the source equal those at the target, but rows of "
+            f"tasks that cannot be read may belong there, too: {shown(feeds)}; correct what is "
+            "wrong there, or name the fetch task that feeds the task with --source, and run it "
+            "again"
+        )
+    elif report.of_others and not beside.unread.keys().isdisjoint(report.others):
         report.error = (
             f"{report.of_others:,} rows that only the target has may be of a task that cannot be "
             f"read: {shown(beside.unread)}; correct what is wrong there, and run it again"

@@ -3,6 +3,7 @@ each plant stays where it is."""
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -50,6 +51,26 @@ def test_equal_tables_are_equal_and_a_missing_row_is_not(shop: Shop, target: str
     missing = verify_still(shop, target)
     assert (missing.code, missing.table["missing"]) == (1, 1), missing.output
     assert missing.table["examples"] == [{"kind": "missing", "key": {"id": "7"}}]
+
+
+def test_equal_rows_are_no_proof_while_a_fetch_task_beside_cannot_be_read(shop: Shop) -> None:
+    shop.create("orders", "id INT PRIMARY KEY")
+    for run in (shop.cursor.execute, shop.postgresql):
+        run(f"INSERT INTO {shop.name}.orders VALUES (1), (2)")
+    shop.fetch(source_of(shop))
+    shop.load("postgresql")
+    arrive(shop)
+    broken = shop.folder / "broken.properties"
+    broken.write_text("consumer.consumerName=CanalFetch\nloader.loaderName=KAFKA_SYNC\n")
+    words = ["verify", str(shop.folder / f"{shop.name}-postgresql.properties"), "--json"]
+    words += ["--zookeeper", shop.addresses.zookeeper]
+    found = CliRunner().invoke(main, words)
+    assert found.exit_code == 2, found.output
+    [table] = json.loads(found.stdout)["tables"]
+    assert (table["result"], table["sourceRows"]) == ("error", 2)
+    assert str(broken) in table["error"]
+    broken.unlink()
+    assert CliRunner().invoke(main, words).exit_code == 0
 
 
 def test_a_table_of_which_the_user_may_not_read_a_column_is_an_error(shop: Shop) -> None:

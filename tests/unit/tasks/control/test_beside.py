@@ -12,7 +12,8 @@ from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
 from cdcbus.tasks.control.source_of import consumer_task, feeds_of
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.run import run_direct
-from cdcbus.tasks.verify.report import Kind, TableReport
+from cdcbus.tasks.verify.last import last_verify
+from cdcbus.tasks.verify.report import Kind, TableReport, exit_code
 from cdcbus.tasks.verify.run import _doubt, opened
 from tests.unit.tasks.control.test_source_of import found, load, put
 
@@ -131,6 +132,15 @@ def test_where_no_task_writes_the_topic_those_that_cannot_be_read_are_named(
         feeds_of(word, consumer_task(word, bus, Uses.WRITE), bus, None)
 
 
+def test_a_task_that_writes_to_a_database_feeds_nothing(tmp_path: Path, bus: BusSettings) -> None:
+    put(tmp_path, "a", "shop")
+    other = Path(put(tmp_path, "b", ""))
+    assert names(beside(tmp_path, bus).unread_feeds) == {"b"}
+    other.write_text(other.read_text().replace("KAFKA_SYNC", "JdbcOther"))
+    known = beside(tmp_path, bus)
+    assert (names(known.unread), known.unread_feeds) == ({"b"}, {})
+
+
 @pytest.mark.parametrize(
     ("others", "differing", "result"), [(2, 0, "error"), (2, 1, "different"), (0, 0, "equal")]
 )
@@ -139,8 +149,20 @@ def test_rows_that_may_be_of_an_unread_task_are_no_proof(
 ) -> None:
     report = TableReport("shop.orders", [], of_others=others, others=("8", "b.properties"))
     report.counts[Kind.MISSING] = differing
-    _doubt(report, Beside())
+    _doubt(report, Beside(), {})
     assert report.result == ("different" if differing else "equal")
-    _doubt(report, Beside(unread={"b.properties": Unread("no rights")}))
+    _doubt(report, Beside(unread={"b.properties": Unread("no rights")}), {})
     assert report.result == result
     assert (result == "error") == ("b.properties: no rights" in report.error)
+
+
+@pytest.mark.parametrize(("differing", "code"), [(0, 2), (1, 1)])
+def test_rows_that_an_unread_feed_may_send_are_no_proof(differing: int, code: int) -> None:
+    report = TableReport("shop.orders", [], source_rows=7)
+    report.counts[Kind.MISSING] = differing
+    unread = {"b.properties": Unread("no rights")}
+    _doubt(report, Beside(unread=unread), unread)
+    assert exit_code([report]) == code
+    last = last_verify([report], None, "then", "now", "x")
+    assert last.word == ("different" if differing else "error")
+    assert differing or "b.properties: no rights" in last.tables[0].error
