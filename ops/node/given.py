@@ -29,7 +29,7 @@ def given(client: KazooClient, task_id: str) -> str:
 def is_anew(now: str, before: str) -> bool:
     """Whether anything was given since: each change has a number of its own."""
     # A subset, not equality: a change number disappears when a task takes a set position over.
-    # Nor is anything given by a deletion, as when a direct load is given up.
+    # Nor is anything given by a deletion.
     return not {*now.split(",")} - {MISSING} <= {*before.split(",")}
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
@@ -15,7 +15,13 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.chunks import is_one_condition
 from cdcbus.producer.snapshot.progress import UNFINISHED, TableProgress, TableState, Wish, WishKind
-from cdcbus.tasks.snapshots.direct import NAME, DirectLoad, direct_load, forget_direct_load
+from cdcbus.tasks.snapshots.direct import (
+    NAME,
+    DirectLoad,
+    direct_load,
+    give_up_direct_load,
+    state_of,
+)
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of, wish, wishes_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
@@ -68,12 +74,14 @@ class TableSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """All of a task. `direct`: they are those of its direct load, past Kafka. `wishes`: orders that
-    the task has not seen yet."""
+    """All of a task. `direct`: they are those of its direct load, past Kafka; one that is void has
+    no tables, as their progress no longer tells what the target has. `why`: why that load keeps the
+    task from starting; empty where it does not. `wishes`: orders that the task has not seen yet."""
 
     tables: Sequence[TableSnapshot]
     wishes: Sequence[Wish]
     direct: DirectLoad | None
+    why: str = ""
 
     @property
     def is_unfinished(self) -> bool:
@@ -97,8 +105,13 @@ def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
     load = direct_load(client, task_id)
     # A direct load has a name in the place of a swimlane.
     path = snapshot_path(task_id, NAME if load else _swimlane(client, task_id))
-    tables = list(starmap(TableSnapshot, tables_of(client, path).items()))
-    return Snapshots(tables, list(wishes_of(client, path).values()), load)
+    tables: list[TableSnapshot] = []
+    if load is None or not load.is_void:
+        tables += starmap(TableSnapshot, tables_of(client, path).items())
+    why = ""
+    if load and not load.is_done:
+        why = state_of(client, task_id, load)
+    return Snapshots(tables, list(wishes_of(client, path).values()), load, why)
 
 
 def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
@@ -108,7 +121,7 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
     if what.kind is WishKind.STOP:
         load = direct_load(client, task_id)
         if load and not load.is_done:
-            return _give_up(client, task_id, what, who)
+            return _give_up(client, task_id, load, what, who)
     for table in what.tables:
         # As a pattern it would be for no table, and nothing would be started or paused.
         if table.count(".") != 1 or not all(table.split(".")) or "*" in table:
@@ -138,7 +151,7 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
     )
 
 
-def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
+def _give_up(client: KazooClient, task_id: str, load: DirectLoad, what: Wish, who: str) -> Ordered:
     """Gives up a direct load that was interrupted. Raises ConfigError while it runs, for some of
     its tables only, and for a task that nodes are to run."""
     if what.tables:
@@ -155,14 +168,9 @@ def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered
             f"tables that hold some of the rows; stop it first, cdcbus task stop {task_id}"
         )
     with audited(client, who, "snapshot stop", f"task {task_id}"):
-        forget_direct_load(client, task_id)
-    return Ordered(
-        False,
-        f"the direct load of task {task_id} is given up: its target tables hold some of the rows. "
-        f"Empty them, and set the task's position (cdcbus offset reset {task_id}) before it is "
-        "started: it would continue from where the load began",
-        gives_up=True,
-    )
+        give_up_direct_load(client, task_id, load)
+    given_up = replace(load, is_void=True, is_given_up=True)
+    return Ordered(False, state_of(client, task_id, given_up), gives_up=True)
 
 
 def _swimlane(client: KazooClient, task_id: str) -> str:

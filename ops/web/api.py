@@ -175,6 +175,7 @@ def snapshots(task_id: str, bus: _Bus) -> Snapshots:
     found = snapshots_of(bus.client, task_id)
     return Snapshots(
         is_direct=found.direct is not None,
+        why=found.why,
         tables=list(map(_table_snapshot, found.tables)),
         wishes=[OpenWish(**each.to_fields()) for each in found.wishes],
     )

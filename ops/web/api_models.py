@@ -163,16 +163,18 @@ class OpenWish(SnapshotWish):
 
 
 class Snapshots(BaseModel):
-    """`is_direct`: a direct load, past Kafka. `wishes`: orders that the task has not seen yet."""
+    """`is_direct`: a direct load, past Kafka. `why`: why that load keeps the task from starting;
+    empty where it does not. `wishes`: orders that the task has not seen yet."""
 
     is_direct: bool
+    why: str
     tables: list[TableSnapshot]
     wishes: list[OpenWish]
 
 
 class SnapshotOrder(BaseModel):
     """`is_running`: the task sees it within seconds; else when it starts. `gives_up`: it ended a
-    direct load, which is now forgotten."""
+    direct load."""
 
     is_running: bool
     sentence: str

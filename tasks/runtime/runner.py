@@ -217,7 +217,7 @@ def _load(
     from cdcbus.consumer import run as consumer
 
     # Under the locks, so that no direct load can begin meanwhile.
-    refuse_unfinished(client, task.task_id)
+    refuse_unfinished(client, task.task_id, task.source.topics)
     with ExitStack() as stack:
         stores = {}
         for topic in task.source.topics:

@@ -15,6 +15,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
 from cdcbus.producer.snapshot.progress import UNFINISHED, SnapshotStore, TableProgress
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of
+from cdcbus.tasks.zookeeper.position.history import positions_of
 from cdcbus.tasks.zookeeper.znode import drop_node, get_children, get_node, put_node
 
 NAME = "direct"
@@ -28,8 +29,9 @@ class DirectLoad:
     changes were visible to readers by then. `is_done`: the task's position is set. `given`: what
     the chunks depend on, as `tasks/direct/given.py` says; empty in loads of earlier versions.
     `is_void`: its progress no longer tells what the target has, as the load is begun anew or given
-    up. It stays unfinished, and is never continued. `tables`: how many it has, by which lost
-    progress is noticed; 0 in loads of earlier versions."""
+    up. It stays unfinished, and is never continued. `is_given_up`: by an operator; then a position
+    that is set also lets the task start. `tables`: how many it has, by which lost progress is
+    noticed; 0 in loads of earlier versions."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +40,7 @@ class DirectLoad:
     given: Mapping[str, str] = field(default_factory=dict)
     is_void: bool = False
     tables: int = 0
+    is_given_up: bool = False
 
     def to_fields(self) -> dict[str, Any]:
         """The fields of the znode."""
@@ -50,6 +53,7 @@ class DirectLoad:
             "given": dict(self.given),
             "void": self.is_void,
             "tables": self.tables,
+            "givenUp": self.is_given_up,
         }
 
     @classmethod
@@ -71,6 +75,7 @@ class DirectLoad:
                 # Missing in loads of earlier versions.
                 fields.get("void", False),
                 fields.get("tables", 0),
+                fields.get("givenUp", False),
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a direct load: {error}") from error
@@ -121,17 +126,12 @@ def begin_direct_load(
     put_direct_load(client, task_id, load)
 
 
-def forget_direct_load(client: KazooClient, task_id: str) -> None:
-    """Deletes the task's direct load and the progress of its tables. The load's own znode is void
-    before that and deleted last, so that an interrupted call can be repeated, and the tables that
-    are left are not taken for the whole load."""
-    path = direct_path(task_id)
-    load = direct_load(client, task_id)
-    if load is not None:
-        void_direct_load(client, task_id, load)
+def give_up_direct_load(client: KazooClient, task_id: str, load: DirectLoad) -> None:
+    """Gives the task's unfinished load up, and deletes the progress of its tables. The load itself
+    stays: its offsets are in the target, and the task would start from them on tables that hold
+    some of the rows. An interrupted call can be repeated."""
+    put_direct_load(client, task_id, replace(load, is_void=True, is_given_up=True))
     _forget_tables(client, task_id)
-    drop_node(client, f"{path}/tables")
-    drop_node(client, path)
 
 
 def _forget_tables(client: KazooClient, task_id: str, kept: Collection[TableId] = ()) -> None:
@@ -143,25 +143,42 @@ def _forget_tables(client: KazooClient, task_id: str, kept: Collection[TableId] 
             drop_node(client, f"{path}/{name}")
 
 
-def refuse_unfinished(client: KazooClient, task_id: str) -> None:
+def refuse_unfinished(client: KazooClient, task_id: str, topics: Collection[str] = ()) -> None:
     """Raises ConfigError if a direct load of the task was begun and is not done: rows of its tables
-    are missing at the target, and no position of the task would bring them."""
+    are missing at the target, and no position of the task would bring them. A load that was given
+    up is forgotten if each of the task's topics has a position: an operator has set it."""
     load = direct_load(client, task_id)
     if load is None or load.is_done:
         return
+    if load.is_given_up:
+        stored = positions_of(client, task_id)
+        if topics and all(stored.get(topic) for topic in topics):
+            _forget_tables(client, task_id)
+            drop_node(client, f"{direct_path(task_id)}/tables")
+            drop_node(client, direct_path(task_id))
+            return
+    raise ConfigError(state_of(client, task_id, load))
+
+
+def state_of(client: KazooClient, task_id: str, load: DirectLoad) -> str:
+    """The sentence about a load that is not done: why the task does not start, and what to do."""
+    what = f"the direct load of task {task_id}"
+    again = f"cdcbus snapshot run {task_id} --direct"
+    if load.is_given_up:
+        return (
+            f"{what} was given up, and its target tables hold some of the rows: empty them, and "
+            f"load them again ({again}), or set the task's position (cdcbus offset reset "
+            f"{task_id}): without one the task would continue from where the load began"
+        )
+    stop = f"cdcbus snapshot stop {task_id} abandons it"
     if load.is_void:
-        raise ConfigError(
-            f"the direct load of task {task_id} is not finished: it is void, and a new one has not "
-            f"begun: empty the target tables, and load them by cdcbus snapshot run {task_id} "
-            f"--direct; cdcbus snapshot stop {task_id} abandons it"
+        return (
+            f"{what} is not finished: it is void, and a new one has not begun: empty the target "
+            f"tables, and load them by {again}; {stop}"
         )
     left = []
     for table, progress in tables_of(client, direct_path(task_id)).items():
         if progress.state in UNFINISHED:
             left.append(str(table))
-    raise ConfigError(
-        f"the direct load of task {task_id} is not finished"
-        + f" ({', '.join(sorted(left))} left)" * bool(left)
-        + f": cdcbus snapshot run {task_id} --direct continues it; cdcbus snapshot stop {task_id} "
-        "abandons it"
-    )
+    are_left = f" ({', '.join(sorted(left))} left)" * bool(left)
+    return f"{what} is not finished{are_left}: {again} continues it; {stop}"

@@ -103,8 +103,11 @@ def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
             {
                 "tables": [each.to_fields() for each in shown],
                 "wishes": [each.to_fields() for each in found.wishes],
+                "why": found.why,
             }
         )
+    elif found.direct and found.direct.is_void:
+        click.echo(found.why)
     else:
         _print(task_id, tables, shown, found.wishes)
     if any(each.progress.state is TableState.FAILED for each in shown):

@@ -12,7 +12,7 @@ from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.snapshots.direct import direct_load
+from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 from cdcbus.tasks.zookeeper.position.store import create_positions
@@ -118,7 +118,8 @@ def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
             raise ConfigError(
                 f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
             )
-        _refuse_loaded_by_half(client, task_id)
+        load = direct_load(client, task_id)
+        _refuse_loaded_by_half(task_id, load)
         stored = stored_positions(client, task_id)
         if not yes:
             for path, text in stored.items():
@@ -127,13 +128,20 @@ def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
         with audited(client, operator(), "task rm", f"task {task_id}"):
             nodes.remove(task_id)
     click.echo(f"task {task_id} is removed")
+    if load is not None and load.is_given_up:
+        click.secho(
+            "warning: its target tables hold some of the rows, as its direct load was given up, "
+            f"and the target still knows where that began: empty them before a task {task_id} is "
+            "started again, and set its position first (cdcbus offset reset), or take another id",
+            fg="yellow",
+            err=True,
+        )
 
 
-def _refuse_loaded_by_half(client: KazooClient, task_id: str) -> None:
+def _refuse_loaded_by_half(task_id: str, load: DirectLoad | None) -> None:
     """Raises ConfigError while a direct load of the task is unfinished: nothing else keeps the
     task, once it is imported again, from starting on tables that lack rows."""
-    load = direct_load(client, task_id)
-    if load is not None and not load.is_done:
+    if load is not None and not load.is_done and not load.is_given_up:
         raise ConfigError(
             f"the direct load of task {task_id} is not finished: its target tables hold some of "
             "the rows, and without the load nothing would keep the task, if it is imported again, "

@@ -22,9 +22,8 @@ DONE = {
     "moved": "The text names its node now. A running task is restarted there.",
     "reset": "The position is set.",
     "snapshot": "The order is stored: the task sees it within seconds, or when it starts.",
-    "given-up": "The direct load is given up: its target tables hold some of the rows. Empty them, "
-    "and set the task's position before it is started: it would continue from where the load "
-    "began.",
+    "given-up": "The direct load is given up: its target tables hold some of the rows. The task "
+    "starts once they are emptied and loaded again, or its position is set.",
     "undo": "The position is the previous one again.",
     "silence": "Alarms are silenced. What is still wrong at the end is sent then.",
     "told": "The silence is over.",

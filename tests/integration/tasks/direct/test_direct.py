@@ -265,6 +265,37 @@ def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
     becomes_equal(shop, load, fetch, "postgresql")
 
 
+def test_a_task_whose_load_was_given_up_starts_only_from_a_new_load_or_a_set_position(
+    shop: Shop,
+) -> None:
+    """The target has the offsets of the load, and some of the rows."""
+
+    def cdcbus(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "cdcbus", *words]
+        return subprocess.run(command, env=load.environment, capture_output=True, text=True)
+
+    fill(shop, MANY, width=900)
+    fetch, load = followed(shop), shop.load("postgresql")
+    with held_up(shop, MANY - 1):
+        process = started(load, fetch)
+        try:
+            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+    why = f"the direct load of task {load.task_id} was given up"
+    assert why in cdcbus("snapshot", "stop", load.task_id).stdout
+    assert cdcbus("snapshot", "status", load.task_id).stdout.startswith(why)
+    refused = cdcbus("task", "run", str(load.file))
+    assert (refused.returncode, why in refused.stderr) == (1, True)
+    assert "has rows already" in run(load, fetch).told
+    shop.postgresql(f"TRUNCATE {shop.name}.orders")
+    answer = run(load, fetch)
+    assert answer.code == 0, answer.told
+    load.start()
+    becomes_equal(shop, load, fetch, "postgresql")
+
+
 @pytest.mark.parametrize(
     "change",
     [

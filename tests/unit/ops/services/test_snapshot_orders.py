@@ -10,7 +10,12 @@ from cdcbus.ops.services.snapshots import order_snapshot, snapshots_of
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
-from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, put_direct_load
+from cdcbus.tasks.snapshots.direct import (
+    DirectLoad,
+    direct_load,
+    put_direct_load,
+    void_direct_load,
+)
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from tests.support.memory_zookeeper import MemoryZooKeeper
@@ -118,12 +123,24 @@ def test_an_interrupted_direct_load_is_given_up_whole_and_only_while_it_does_not
     ordered = order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
     assert ordered.gives_up
     assert "cdcbus offset reset 7" in ordered.sentence
-    assert direct_load(zookeeper, "7") is None
+    found = snapshots_of(zookeeper, "7")
+    assert (found.tables, found.why) == ([], ordered.sentence)
+
+
+def test_a_void_direct_load_shows_no_progress(zookeeper: Any) -> None:
+    put_direct_load(zookeeper, "7", DirectLoad({}))
+    ZooKeeperSnapshots(zookeeper, "7", "direct").save({ORDERS: TableProgress(TableState.DONE, 5)})
+    assert "cdcbus snapshot run 7 --direct continues it" in snapshots_of(zookeeper, "7").why
+    void_direct_load(zookeeper, "7", DirectLoad({}))
+    found = snapshots_of(zookeeper, "7")
+    assert (found.tables, found.is_unfinished) == ([], True)
+    assert "it is void" in found.why
 
 
 def test_a_direct_load_that_is_done_is_not_given_up(zookeeper: Any) -> None:
     put_direct_load(zookeeper, "7", DirectLoad({}, is_done=True))
     assert not order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann").gives_up
+    assert not snapshots_of(zookeeper, "7").why
     assert direct_load(zookeeper, "7") is not None
 
 

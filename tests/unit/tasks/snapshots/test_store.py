@@ -19,7 +19,7 @@ from cdcbus.tasks.snapshots.direct import (
     begin_direct_load,
     direct_load,
     direct_path,
-    forget_direct_load,
+    give_up_direct_load,
     put_direct_load,
     refuse_unfinished,
     void_direct_load,
@@ -355,11 +355,20 @@ def test_a_direct_load_is_found_as_it_was_stored_until_it_is_forgotten_whole(
     put_direct_load(zookeeper, "7", LOAD)
     ZooKeeperSnapshots(zookeeper, "7", "direct").save({ORDERS: HALF})
     assert direct_load(zookeeper, "7") == LOAD
-    forget_direct_load(zookeeper, "7")
-    assert zookeeper.nodes == {}
+    given_up = replace(LOAD, is_void=True, is_given_up=True)
+    give_up_direct_load(zookeeper, "7", LOAD)
+    assert direct_load(zookeeper, "7") == given_up
+    assert tables_of(zookeeper, direct_path("7")) == {}
+    topics = ["orders", "items"]
+    for topic in topics:
+        with pytest.raises(ConfigError, match=r"was given up, .* some of the rows: empty them"):
+            refuse_unfinished(zookeeper, "7", topics)
+        zookeeper.put(f"/datas/task/7/position/{topic}", {"offset": 1})
+    refuse_unfinished(zookeeper, "7", topics)
+    assert direct_load(zookeeper, "7") is None
 
 
-@pytest.mark.parametrize("deletes", range(4))
+@pytest.mark.parametrize("deletes", range(2))
 def test_a_load_that_is_given_up_by_half_is_not_continued(
     monkeypatch: pytest.MonkeyPatch, deletes: int
 ) -> None:
@@ -378,11 +387,13 @@ def test_a_load_that_is_given_up_by_half_is_not_continued(
 
     monkeypatch.setattr(client, "delete_async", killed)
     with pytest.raises((ConnectionLoss, PositionUnavailable)):
-        forget_direct_load(client, "7")
-    assert direct_load(client, "7") == replace(LOAD, is_void=True)
+        give_up_direct_load(client, "7", LOAD)
+    given_up = replace(LOAD, is_void=True, is_given_up=True)
+    assert direct_load(client, "7") == given_up
     left = 9
-    forget_direct_load(client, "7")
-    assert client.nodes == {}
+    give_up_direct_load(client, "7", given_up)
+    assert direct_load(client, "7") == given_up
+    assert tables_of(client, direct_path("7")) == {}
 
 
 @pytest.mark.parametrize("writes", range(4))

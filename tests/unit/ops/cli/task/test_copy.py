@@ -60,3 +60,12 @@ def test_a_task_without_an_unfinished_direct_load_is_removed(
         put_direct_load(zookeeper, "7", load)
     done = rm()
     assert (done.exit_code, removed) == (0, ["7"]), done.output
+
+
+def test_a_task_whose_direct_load_was_given_up_is_removed_with_a_warning(
+    zookeeper: Any, removed: list[str]
+) -> None:
+    put_direct_load(zookeeper, "7", DirectLoad({}, is_void=True, is_given_up=True))
+    done = rm()
+    assert (done.exit_code, removed) == (0, ["7"]), done.output
+    assert "hold some of the rows" in done.stderr
