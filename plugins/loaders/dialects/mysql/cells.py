@@ -36,6 +36,7 @@ TEXT_TYPES: Final = types("char varchar tinytext text mediumtext longtext enum s
 NUMBER_TYPES: Final = types("tinyint smallint mediumint int bigint decimal float double bit")
 LARGEST_FLOAT: Final = "3.4028234663852886e+38"
 DIGITS: Final = re.compile(r"(?:float|double)\(([0-9]+),([0-9]+)\)")
+YEAR: Final = re.compile("[0-9]{4}")
 NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
@@ -54,7 +55,7 @@ def _column_literals(table: TargetTable, column: TargetColumn, cells: pa.Array) 
     """`_literals` for a whole column."""
     is_number = column.type in NUMBER_TYPES
     is_odd = is_number and (not are_numbers(cells) or _has_large(column, cells))
-    if column.type in BINARY_TYPES or is_odd:
+    if column.type in BINARY_TYPES or column.type == "year" or is_odd:
         return pa.array(_literals(table, column, cells.to_pylist()), pa.string())
     if is_number:
         return number_literals(cells)
@@ -130,6 +131,11 @@ def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -
         if not all(map(NUMBER.fullmatch, known)):
             raise unfit(table, column, "no number")
         return ["NULL" if cell is None else cell for cell in _within(column, cells)]
+    # Servers take shorter ones for years of this century, or the last one.
+    if column.type == "year":
+        known = [cell for cell in cells if cell is not None]
+        if not all(map(YEAR.fullmatch, known)):
+            raise unfit(table, column, "no year of four digits")
     return ["NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in cells]
 
 

@@ -734,6 +734,18 @@ class MysqlContract(LoaderContract):
             with pytest.raises(TargetRejected):
                 self.write(loader, table, Writes(("id", name), [("1", cell)]))
 
+    @pytest.mark.parametrize("cell", ["5", "0", "", "70", "2024.0", "2156"])
+    def test_no_number_becomes_another_year(
+        self, server: MysqlServer, loader: Loader, cell: str
+    ) -> None:
+        table = self.table(server, loader, "id int primary key, y year")
+        rows = [("1", cell), ("2", None), ("3", "2155")]
+        for given in (rows, ColumnRows(list(map(pa.array, zip(*rows, strict=True))))):
+            with pytest.raises(TargetRejected):
+                self.write(loader, table, Writes(("id", "y"), given))
+        self.write(loader, table, Writes(("id", "y"), rows[1:]))
+        assert self.rows(server, "id, y") == [(2, None), (3, 2155)]
+
     def test_the_largest_float_is_found_in_a_table_without_a_key(
         self, server: MysqlServer, loader: Loader
     ) -> None:

@@ -52,6 +52,10 @@ def lost(
         ("varchar(10)", "character varying", 9, None),
         ("varchar(10)", "bpchar", 20, None),
         ("int", '"bit"', 32, None),
+        ("int", "year", None, None),
+        ("decimal(4,0)", "year", None, None),
+        ("bit(8)", "year", None, None),
+        ("varchar(4)", "year", None, None),
     ],
 )
 def test_a_type_that_does_not_hold_all_is_told(
@@ -69,6 +73,7 @@ def test_a_type_that_does_not_hold_all_is_told(
         ("int", "double precision", None, None),
         ("int", "character varying", 11, None),
         ("year", "smallint", None, None),
+        ("year", "year", None, None),
         ("bit(5)", '"bit"', 5, None),
         ("bit(1)", "boolean", None, None),
         ("float", "double precision", None, None),
