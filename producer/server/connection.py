@@ -37,8 +37,12 @@ _LOG_LOST = 1236
 _UNREAD = re.compile(r"could not open log file|I/O error|memory allocation|decryption fail", re.I)
 _SAME_SERVER_ID = 4052  # MariaDB; MySQL reports this with the number of a lost log
 _SYNTAX_ERROR = 1064
-# Limits of the whole server would cut answers without an error, or refuse large queries.
-_SESSION: Final = f"SET time_zone = '+00:00', sql_select_limit = {2**64 - 1}, sql_big_selects = 1"
+# Limits of the whole server would cut answers without an error, or refuse large queries; its moment
+# for tables with system versioning would show former rows.
+_SESSION: Final = (
+    f"SET time_zone = '+00:00', sql_select_limit = {2**64 - 1}, sql_big_selects = 1 "
+    "/*M!100304 , system_versioning_asof = DEFAULT*/"
+)
 REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
 """The settings that a binlog with complete rows requires."""
 

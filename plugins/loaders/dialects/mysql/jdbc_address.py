@@ -24,9 +24,11 @@ MYSQL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPE
 # MariaDB truncates fractional seconds that do not fit a column, unless this mode makes it round
 # like MySQL, which has no such mode and sees a comment.
 MARIADB_MODE: Final = "/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
-# Limits of the whole server would cut answers, and the texts of GROUP_CONCAT, without an error.
-# Its guards against careless statements (`max_join_size`, `sql_safe_updates`) would refuse batches.
+# Limits of the whole server would cut answers, and the texts of GROUP_CONCAT, and its moment for
+# tables with system versioning would show former rows, all without an error. Its guards against
+# careless statements (`max_join_size`, `sql_safe_updates`) would refuse batches.
 MYSQL_LIMITS: Final = (
+    "/*M!100304 system_versioning_asof=DEFAULT,*/ "
     f"sql_select_limit={2**64 - 1}, group_concat_max_len={1 << 26}, sql_safe_updates=0, "
     "sql_big_selects=1"
 )

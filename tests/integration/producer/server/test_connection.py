@@ -14,7 +14,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, PositionStore
-from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders import make_loader, open_target
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog import dump_stream
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -82,6 +82,24 @@ def test_a_limit_of_the_server_cuts_no_answer(name: str) -> None:
                 for offset in offsets:
                     transaction.store_offset(offset, None)
             assert len(loader.applied_offsets()) == 2
+
+
+def test_a_moment_of_the_server_shows_no_former_rows(name: str) -> None:
+    """Of tables with system versioning, at a source and at a target."""
+    with private_mariadb() as server:
+        at = server.database
+        server.execute(
+            f"CREATE DATABASE {name}",
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+            f"INSERT INTO {name}.t VALUES (1)",
+            "SET GLOBAL system_versioning_asof = '1999-01-01'",
+        )
+        config = SourceConfig(((at.host, at.port),), at.user, at.password)
+        with closing(servers.connect(config)) as connection:
+            assert servers.query(connection, f"SELECT id FROM {name}.t") == ((1,),)
+        target = JdbcTarget(f"jdbc:mariadb://{at.host}:{at.port}/{name}", at.user, at.password)
+        with open_target(target).engine.connect() as opened:
+            assert opened.exec_driver_sql(f"SELECT id FROM {name}.t").all() == [(1,)]
 
 
 def insert(cursor: Cursor, number: int) -> None:

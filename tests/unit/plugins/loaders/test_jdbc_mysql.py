@@ -14,6 +14,7 @@ DEFAULTS = (
     "innodb_lock_wait_timeout=20, lock_wait_timeout=20, /*M!100300 idle_transaction_timeout=60,*/"
 )
 MODE = (
+    "/*M!100304 system_versioning_asof=DEFAULT,*/ "
     "sql_select_limit=18446744073709551615, group_concat_max_len=67108864, "
     "sql_safe_updates=0, sql_big_selects=1, "
     "time_zone='+00:00', "
