@@ -164,12 +164,16 @@ class SchemaReader:
             return self._schemas(there).get(table)
 
     def need_columns(self, table: TableId) -> None:
-        """Raises HiddenColumns. Invisible columns are not looked for."""
-        if not self._selects("*", table, _HIDDEN):
+        """Raises HiddenColumns."""
+        name = f"{_quoted(table.schema)}.{_quoted(table.table)}"
+        is_whole = self._answers(f"SELECT * FROM {name} LIMIT 0", _HIDDEN)
+        # MySQL's * stands for visible columns only, with or without a right to the others.
+        if is_whole and self._has_dictionary:
+            is_whole = self._answers(f"SHOW CREATE TABLE {name}", _HIDDEN)
+        if not is_whole:
             raise HiddenColumns(
                 f"source table {table}: the user may SELECT only some of its columns, and the "
-                f"others would be missing without a word; GRANT SELECT ON {_quoted(table.schema)}."
-                f"{_quoted(table.table)} TO that user"
+                f"others would be missing without a word; GRANT SELECT ON {name} TO that user"
             )
 
     def read_all(
@@ -217,12 +221,15 @@ class SchemaReader:
             return cursor.fetchall()
 
     def _selects(self, columns: str, table: TableId, refusals: Set[int]) -> bool:
-        """Whether the columns can be selected from the table; False if the server answers with one
-        of the `refusals`, raises its other errors."""
+        """Whether the columns can be selected from the table; see `_answers`."""
+        name = f"{_quoted(table.schema)}.{_quoted(table.table)}"
+        return self._answers(f"SELECT {columns} FROM {name} LIMIT 0", refusals)
+
+    def _answers(self, query: str, refusals: Set[int]) -> bool:
+        """Whether the server takes a query; False if it answers with one of the `refusals`, raises
+        its other errors."""
         try:
-            self._ask(
-                f"SELECT {columns} FROM {_quoted(table.schema)}.{_quoted(table.table)} LIMIT 0"
-            )
+            self._ask(query)
         except pymysql.Error as error:
             if error.args[0] not in refusals:
                 raise
