@@ -91,9 +91,14 @@ def named(table: TableId) -> str:
     return f"{quoted(table.schema)}.{quoted(table.table)}"
 
 
-def by_index(table: TableId, index: str) -> str:
+def with_history(table: str) -> str:
+    """A table WITH SYSTEM VERSIONING in SQL, with its former rows, which the binlog has, too."""
+    return f"{table} FOR SYSTEM_TIME ALL"
+
+
+def by_index(table: str, index: str) -> str:
     """A table in SQL that is read by an index."""
-    return f"{named(table)} FORCE INDEX ({quoted(index)})"
+    return f"{table} FORCE INDEX ({quoted(index)})"
 
 
 def beyond(columns: Sequence[KeyColumn], bound: Bound) -> str:
@@ -126,7 +131,7 @@ def _on_a_side(columns: Sequence[KeyColumn], bound: Bound, side: str, last_side:
 
 
 def page(
-    table: TableId,
+    table: str,
     selected: Sequence[str],
     key: Key,
     after: Bound | None,
@@ -135,7 +140,7 @@ def page(
     where: str = "",
 ) -> str:
     """The statement for the next rows in the key's order: at most `rows`, after `after`, up to
-    `until`. `where` is an operator's condition in SQL."""
+    `until`. `table`: in SQL, here and below; `where`: an operator's condition in SQL."""
     conditions = []
     if after is not None:
         conditions.append(beyond(key.columns, after))
@@ -149,7 +154,7 @@ def page(
 
 
 def nth_key(
-    table: TableId,
+    table: str,
     selected: Sequence[str],
     key: Key,
     after: Bound | None,
@@ -163,13 +168,13 @@ def nth_key(
 
 
 def between(
-    table: TableId, selected: Sequence[str], key: Key, after: Bound | None, until: Bound
+    table: str, selected: Sequence[str], key: Key, after: Bound | None, until: Bound
 ) -> str:
     """The statement for all rows after `after`, up to `until`, in the key's order."""
     return page(table, selected, key, after, until, ALL_ROWS)
 
 
-def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "") -> str:
+def last_key(table: str, selected: Sequence[str], key: Key, where: str = "") -> str:
     """The statement for the current greatest key. `selected`: the expressions of its values."""
     order = ", ".join(f"{quoted(name)} DESC" for name in key.names)
     return (
@@ -178,9 +183,9 @@ def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "")
     )
 
 
-def whole(table: TableId, selected: Sequence[str], where: str = "") -> str:
+def whole(table: str, selected: Sequence[str], where: str = "") -> str:
     """The statement for all rows, unordered."""
-    return f"SELECT {', '.join(selected)} FROM {named(table)}{_where(where)}"
+    return f"SELECT {', '.join(selected)} FROM {table}{_where(where)}"
 
 
 def _where(*conditions: str) -> str:

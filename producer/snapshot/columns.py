@@ -36,7 +36,16 @@ from cdcbus.producer.decoding.sql_types import type_names
 from cdcbus.producer.decoding.table import DecodableTable
 from cdcbus.producer.decoding.table_map import TableMap
 from cdcbus.producer.schema.resolver import completed
-from cdcbus.producer.snapshot.chunks import Bound, Key, KeyColumn, KeyKind, literal, quoted
+from cdcbus.producer.snapshot.chunks import (
+    Bound,
+    Key,
+    KeyColumn,
+    KeyKind,
+    literal,
+    named,
+    quoted,
+    with_history,
+)
 from cdcbus.producer.snapshot.packets import cells
 
 
@@ -58,7 +67,7 @@ class SelectedTable:
     """`expressions` are selected; the first of them give the images of the `table`'s rows, by
     `forms`. `key`: the key by which the table is paged, None if none is suitable; `key_columns`:
     the numbers of its columns in the table; `bound_cells`: the numbers of the expressions whose
-    values become literals."""
+    values become literals. `has_history`: former rows are read, too."""
 
     table: DecodableTable
     expressions: tuple[str, ...]
@@ -66,6 +75,13 @@ class SelectedTable:
     key: Key | None
     key_columns: tuple[int, ...]
     bound_cells: tuple[int, ...]
+    has_history: bool = False
+
+    @property
+    def name(self) -> str:
+        """What rows are read from, in SQL."""
+        name = named(self.table.table.id)
+        return with_history(name) if self.has_history else name
 
     @property
     def shape(self) -> Shape:
@@ -182,6 +198,7 @@ def selected_table(
         key,
         key_columns,
         tuple(bound_cells),
+        bool(schema.times),
     )
 
 

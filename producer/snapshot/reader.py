@@ -235,7 +235,7 @@ class ChunkReader:
     def greatest(self, selected: SelectedTable, where: str) -> Bound | None:
         """The current greatest key; None if the table is empty."""
         assert selected.key is not None
-        sql = last_key(selected.table.table.id, selected.expressions, selected.key, where)
+        sql = last_key(selected.name, selected.expressions, selected.key, where)
         answer = list(self._rows(sql))
         if not answer:
             return None
@@ -251,7 +251,7 @@ class ChunkReader:
     ) -> Read:
         """Reads the next rows after a key. Ends the transaction."""
         assert selected.key is not None
-        table = selected.table.table.id
+        table = selected.name
         sql = page(table, selected.expressions, selected.key, after, until, most_rows, where)
         answer: list[bytes] = []
         size, is_cut = 0, False
@@ -272,7 +272,7 @@ class ChunkReader:
         """The key of the last of `rows` rows after `after`; None if there are fewer up to
         `until`."""
         assert selected.key is not None
-        table = selected.table.table.id
+        table = selected.name
         sql = nth_key(table, selected.key_expressions, selected.key, after, until, rows)
         answer = list(self._rows(sql))
         if not answer:
@@ -285,7 +285,7 @@ class ChunkReader:
         """Yields the rows after a key up to another one, as row images, as they arrive; must be
         read to the end before the next query."""
         assert selected.key is not None
-        table = selected.table.table.id
+        table = selected.name
         sql = between(table, selected.expressions, selected.key, after, until)
         for answer in self._batches(sql):
             yield images(answer, selected)
@@ -293,7 +293,7 @@ class ChunkReader:
     def table(self, selected: SelectedTable, where: str) -> Read:
         """Reads all rows, in one consistent read, into a temporary file. Ends the transaction."""
         spool = Spool()
-        sql = whole(selected.table.table.id, selected.expressions, where)
+        sql = whole(selected.name, selected.expressions, where)
         for answer in self._batches(sql):
             spool.add(images(answer, selected))
         high, high_us = self._high()
@@ -332,7 +332,7 @@ def _can_order(connection: Connection, table: TableId, index: str) -> bool:
     """Whether the server reads rows by an index: not by one that is INVISIBLE (MySQL) or IGNORED
     (MariaDB)."""
     try:
-        servers.query(connection, f"SELECT 1 FROM {by_index(table, index)} LIMIT 0")
+        servers.query(connection, f"SELECT 1 FROM {by_index(named(table), index)} LIMIT 0")
     except pymysql.Error as error:
         if error.args[0] != _NO_INDEX:
             raise

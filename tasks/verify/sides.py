@@ -17,6 +17,7 @@ from cdcbus.plugins.loaders.engine import Database
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.snapshot.chunks import with_history
 from cdcbus.tasks.control.source_of import source_connection
 from cdcbus.tasks.verify.sql.checksums import (
     Digest,
@@ -67,6 +68,8 @@ class SourceSide:
         self.table = table
         self._connection = connection
         self._name = quoted_table("mysql", table.mapped.source.id)
+        if table.mapped.schema.times:
+            self._name = with_history(self._name)
         self._where = where
         self._select, self._read = selection(table.mapped.schema.columns)
         self._key = [quoted("mysql", column.name) for column in table.key_columns]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
@@ -233,8 +233,7 @@ def test_a_chunk_is_a_range_of_the_key_and_is_not_sorted(
                 text = f"_utf8mb4 x'{text[1:-1].encode().hex()}'"
             after.append(text)
         until = reader.greatest(selected, "")
-        table_id = selected.table.table.id
-        sql = page(table_id, selected.expressions, selected.key, tuple(after), until, 50)
+        sql = page(selected.name, selected.expressions, selected.key, tuple(after), until, 50)
     source_cursor.execute("FLUSH STATUS")
     source_cursor.execute(sql)
     assert len(source_cursor.fetchall()) == 50
@@ -327,3 +326,33 @@ def test_odd_tables_have_the_columns_and_keys_that_their_binlog_has(
         start = position(source_cursor)
         source_cursor.execute(insert)
         assert_alike(source, name, start, position(source_cursor), "t", 1)
+
+
+def test_former_rows_of_a_versioned_table_are_read_as_the_binlog_holds_them(
+    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool
+) -> None:
+    if not is_mariadb:
+        pytest.skip("MySQL has no system versioning")
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING")
+    start = position(source_cursor)
+    for sql in (
+        "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
+        "UPDATE t SET v = 4 WHERE id = 1",
+        "DELETE FROM t WHERE id = 2",
+        "REPLACE INTO t VALUES (3, 5)",
+    ):
+        source_cursor.execute(sql)
+
+    def key(row: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        return tuple((row or {})[column] for column in ("id", "row_end"))
+
+    logged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for change in read(fetch_task(source, name), start, position(source_cursor)):
+        if change.before:
+            del logged[key(change.before)]
+        if change.after:
+            logged[key(change.after)] = dict(change.after)
+    assert len(logged) == 5
+    with reading(source) as reader:
+        found = snapshot(reader, TableId(name, "t"), 2)
+    assert {key(change.after): dict(change.after or {}) for change in found} == logged

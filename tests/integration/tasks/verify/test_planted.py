@@ -73,6 +73,32 @@ def test_equal_rows_are_no_proof_while_a_fetch_task_beside_cannot_be_read(shop: 
     assert CliRunner().invoke(main, words).exit_code == 0
 
 
+def test_former_rows_of_a_versioned_table_are_compared_too(shop: Shop) -> None:
+    """As the target gets them from the binlog."""
+    shop.cursor.execute("SELECT VERSION()")
+    if "MariaDB" not in str(shop.cursor.fetchone()):
+        pytest.skip("MySQL has no system versioning")
+    columns = "id INT PRIMARY KEY, n INT"
+    shop.cursor.execute(f"CREATE TABLE orders ({columns}) WITH SYSTEM VERSIONING")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 1), (2, 2)")
+    shop.cursor.execute("UPDATE orders SET n = 3 WHERE id = 1")
+    shop.cursor.execute("SET time_zone = '+00:00'")
+    times = "row_start, row_end"
+    shop.cursor.execute(f"SELECT id, n, {times} FROM orders FOR SYSTEM_TIME ALL")
+    shop.postgresql(
+        f"CREATE TABLE {shop.name}.orders (id INT, n INT, row_start timestamptz(6), row_end "
+        "timestamptz(6), PRIMARY KEY (id, row_end))"
+    )
+    for number, n, *moments in shop.cursor.fetchall():
+        begun, ended = (f"'{each}+00'" for each in moments)
+        shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES ({number}, {n}, {begun}, {ended})")
+    equal = verify_still(shop, "postgresql")
+    assert (equal.code, equal.table["sourceRows"]) == (0, 3), equal.output
+    shop.postgresql(f"DELETE FROM {shop.name}.orders WHERE n = 1")
+    found = verify_still(shop, "postgresql")
+    assert (found.code, found.table["missing"]) == (1, 1), found.output
+
+
 def test_a_table_of_which_the_user_may_not_read_a_column_is_an_error(shop: Shop) -> None:
     """Else it would be equal without that column. No target table is made of it, either."""
     shop.create("orders", "id INT PRIMARY KEY, name INT, password INT")

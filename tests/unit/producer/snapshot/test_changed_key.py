@@ -53,7 +53,7 @@ class KeyWorld(World):
         where: str,
     ) -> Read:
         assert found.key is not None
-        page(ORDERS, found.expressions, found.key, after, until, most)  # as the server is asked
+        page(found.name, found.expressions, found.key, after, until, most)  # as the server is asked
         low = _numbers(after or ())
         high = _numbers(until or ("9",))
         rows = []

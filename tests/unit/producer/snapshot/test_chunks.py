@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.chunks import (
     LEAST_ROWS,
     MOST_ROWS,
@@ -73,12 +72,12 @@ def test_a_stored_bound_that_is_no_literal_is_refused(column: KeyColumn, text: s
 
 def test_a_page_is_a_range_of_the_keys_index() -> None:
     key = Key("PRIMARY", (ID, DAY))
-    sql = page(TableId("s", "t"), ["`id`", "`day`"], key, ("5", "'2024-01-01'"), None, 10, "x OR y")
+    sql = page("`s`.`t`", ["`id`", "`day`"], key, ("5", "'2024-01-01'"), None, 10, "x OR y")
     assert sql == (
         "SELECT `id`, `day` FROM `s`.`t` FORCE INDEX (`PRIMARY`) WHERE (`id` >= 5 AND ((`id` > 5) "
         "OR (`id` = 5 AND `day` > '2024-01-01'))) AND (x OR y) ORDER BY `id`, `day` LIMIT 10"
     )
-    assert last_key(TableId("s", "t"), ["`id`"], Key("k", (ID,))) == (
+    assert last_key("`s`.`t`", ["`id`"], Key("k", (ID,))) == (
         "SELECT `id` FROM `s`.`t` FORCE INDEX (`k`) ORDER BY `id` DESC LIMIT 1"
     )
 
