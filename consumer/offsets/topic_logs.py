@@ -46,9 +46,12 @@ class LogRecord(NamedTuple):
 
 
 class TopicLogs:
-    """Queries Kafka about a task's topics. A context manager."""
+    """Queries Kafka about a task's topics. A context manager. `sees_open`: logs do not end where
+    the first open transaction begins."""
 
-    def __init__(self, task: LoadTask, ask_seconds: float = ASK_SECONDS) -> None:
+    def __init__(
+        self, task: LoadTask, ask_seconds: float = ASK_SECONDS, *, sees_open: bool = False
+    ) -> None:
         source = task.source
         self._servers = source.servers
         self._topics = source.topics
@@ -63,6 +66,7 @@ class TopicLogs:
             # The default would go to the end from an offset that Kafka no longer holds, as if no
             # record followed.
             "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted" if sees_open else "read_committed",
             # How long a broker waits for more records: for an empty partition it answers only after
             # that.
             "fetch.wait.max.ms": FETCH_WAIT_MS,
@@ -118,8 +122,8 @@ class TopicLogs:
             raise self._unavailable(error) from error
 
     def bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """The first offset held, and the end, or where the first open transaction begins. Raises
-        BusUnavailable."""
+        """The first offset held, and the end, or, unless `sees_open`, where the first open
+        transaction begins. Raises BusUnavailable."""
         try:
             low, high = self._consumer.get_watermark_offsets(
                 confluent_kafka.TopicPartition(*partition), timeout=self._ask_seconds

@@ -19,6 +19,7 @@ from tests.integration.producer.reading import connect, position
 from tests.support.bulk_gear import with_eager_spark
 from tests.support.changing import changing
 from tests.support.forward import open_forward
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -185,6 +186,30 @@ def test_a_consumer_task_ends_at_an_offset_or_a_time(shop: Shop, source: Databas
     assert len(in_target(shop)) >= 2
     run(load, datetime.now(UTC).isoformat())
     assert len(in_target(shop)) == last + 1
+
+
+@pytest.mark.parametrize("until", ["now", "a time"])
+def test_a_run_ends_behind_an_open_transaction_of_another_writer(
+    shop: Shop, source: Database, until: str
+) -> None:
+    fetch, load = fetch_of(shop, source), shop.load("postgresql")
+    other = kafka_producer(shop.addresses.kafka, {"transactional.id": shop.name})
+    other.init_transactions(60)
+    other.begin_transaction()
+    other.produce(shop.name, None, partition=0)
+    assert other.flush(60) == 0
+    insert(shop, *range(20))
+    run(fetch)
+    ends = shop.ends()
+    if until == "a time":
+        until = datetime.now(UTC).isoformat()
+    with running(load, until) as process:
+        # What is in the other partitions.
+        wait_until(lambda: len(in_target(shop)) == ends[1] + ends[2], "rows of others")
+        other.abort_transaction(60)
+        said, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, said
+    assert in_target(shop) == list(range(20))
 
 
 @of_the_source

@@ -26,8 +26,8 @@ class Logs:
 
     ENDS = {ONE: 200, TWO: 50}
 
-    def __init__(self, _: LoadTask) -> None:
-        pass
+    def __init__(self, _: LoadTask, *, sees_open: bool) -> None:
+        assert sees_open
 
     def __enter__(self) -> Logs:
         return self
