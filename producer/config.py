@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
+from cdcbus.plugins.mysql.tls import BY_ITSELF, MysqlTls
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import BinlogStart, Edge
 from cdcbus.plugins.transform.rules import MapperRule

@@ -23,6 +23,7 @@ from rich.console import Console
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.support.shop import Shop, open_shop
 from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
@@ -167,7 +168,7 @@ def name() -> str:
 @pytest.fixture
 def source_cursor(source: Database, name: str) -> Iterator[Cursor]:
     """A cursor on the source, in an empty schema called `name`; autocommit."""
-    connection = pymysql.connect(
+    connection = MysqlConnection(
         host=source.host,
         port=source.port,
         user=source.user,

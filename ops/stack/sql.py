@@ -39,9 +39,9 @@ def connect(name: str, database: Database) -> Any:
             autocommit=True,
             connect_timeout=5,
         )
-    import pymysql
+    from cdcbus.plugins.mysql.connection import MysqlConnection
 
-    return pymysql.connect(
+    return MysqlConnection(
         host=database.host,
         port=database.port,
         user=database.user,

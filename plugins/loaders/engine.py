@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from time import sleep
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
@@ -184,15 +184,27 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
     ) -> DBAPIConnection:
         for _ in range(target.connect_retries):
             try:
-                return sql.connect(*arguments, **options)
+                return _connected(sql, arguments, options)
             except sql.loaded_dbapi.OperationalError as cause:
                 diagnosis = dialect.diagnose(OperationalError(None, None, cause), ())
                 if diagnosis.error is not TargetUnavailable:
                     raise
             sleep(CONNECT_PAUSE_SECONDS)
-        return sql.connect(*arguments, **options)
+        return _connected(sql, arguments, options)
 
     return Database(engine, dialect, url, target, own)
+
+
+def _connected(
+    sql: Dialect, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> DBAPIConnection:
+    if sql.driver == "pymysql":
+        # Other targets do without the driver.
+        from cdcbus.plugins.mysql.connection import MysqlConnection
+
+        connection: Any = MysqlConnection(*arguments, **options)
+        return cast("DBAPIConnection", connection)
+    return sql.connect(*arguments, **options)
 
 
 def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:

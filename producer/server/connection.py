@@ -18,7 +18,8 @@ from cdcbus.plugins.errors import (
     SourceRefused,
     SourceUnavailable,
 )
-from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
+from cdcbus.plugins.mysql.connection import MysqlConnection
+from cdcbus.plugins.mysql.tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.privileges import read_grants
@@ -127,7 +128,7 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
     need_server(config)
     host, port = config.addresses[0]
     try:
-        return pymysql.connect(
+        return MysqlConnection(
             host=host,
             port=port,
             user=config.user,

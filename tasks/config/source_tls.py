@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
+from cdcbus.plugins.mysql.tls import MysqlTls, TlsMode
 from cdcbus.tasks.config.keys.types import TEXT, TLS_MODE
 from cdcbus.tasks.config.settings import Settings
 

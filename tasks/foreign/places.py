@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionError
 from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
-from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
+from cdcbus.plugins.mysql.tls import MysqlTls, TlsMode
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.connection import connect as connect_source
 from cdcbus.producer.server.connection import reported

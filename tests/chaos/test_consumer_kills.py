@@ -25,6 +25,7 @@ from rich.console import Console
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.stack import kill, up
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.positions import BinlogPosition
 from tests.support.bulk_gear import with_eager_spark
 from tests.support.entangled_load import (
@@ -49,7 +50,7 @@ QUIET = Console(quiet=True)
 
 
 def connect(source: Database, schema: str | None = None) -> pymysql.Connection[Cursor]:
-    return pymysql.connect(
+    return MysqlConnection(
         host=source.host,
         port=source.port,
         user=source.user,

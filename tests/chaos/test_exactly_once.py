@@ -16,12 +16,12 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
 from tests.support.committed import committed_canal
@@ -171,7 +171,7 @@ def count_starts(task: TaskProcess) -> int:
 
 @contextmanager
 def connected(source: Database, schema: str) -> Iterator[Cursor]:
-    connection = pymysql.connect(
+    connection = MysqlConnection(
         host=source.host,
         port=source.port,
         user=source.user,

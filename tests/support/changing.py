@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pymysql
-
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 
 KEYS = 50
 
@@ -30,7 +29,7 @@ def changing(source: Database, schema: str) -> Iterator[None]:
 
 def _change(source: Database, schema: str, over: threading.Event) -> None:
     choose = random.Random(7)
-    connection = pymysql.connect(
+    connection = MysqlConnection(
         host=source.host,
         port=source.port,
         user=source.user,

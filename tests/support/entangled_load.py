@@ -7,10 +7,10 @@ import itertools
 import random
 from threading import Event, Semaphore, Thread
 
-import pymysql
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.support.shop import Shop
 
 HALLS = (1, 2, 3)
@@ -71,7 +71,7 @@ class EntangledLoad(Thread):
     def run(self) -> None:
         at = self._source
         with (
-            pymysql.connect(
+            MysqlConnection(
                 host=at.host,
                 port=at.port,
                 user=at.user,

@@ -14,6 +14,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 
 Value = Callable[[random.Random], Any]
 LETTERS: Final = "aAbBzZäÄéß _-'\\%1"
@@ -172,7 +173,7 @@ class Writers:
         choose = random.Random(seed)
         try:
             with (
-                pymysql.connect(
+                MysqlConnection(
                     host=self.source.host,
                     port=self.source.port,
                     user=self.source.user,

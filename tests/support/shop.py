@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pymysql
 from confluent_kafka import Consumer, TopicPartition
 from kazoo.retry import KazooRetry
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.znodes import position_path
@@ -165,7 +165,7 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
         def run_mariadb(sql: str) -> list[Any]:
             """The same."""
             with (
-                pymysql.connect(
+                MysqlConnection(
                     host=my.host,
                     port=my.port,
                     user=my.user,

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote
 
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
+from cdcbus.plugins.mysql.tls import BY_ITSELF, MysqlTls
 
 Arguments = dict[str, Any]
 # What begins a query; other text after a ? can belong to a password.

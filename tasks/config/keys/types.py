@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from cdcbus.plugins.mysql_tls import TlsMode
+from cdcbus.plugins.mysql.tls import TlsMode
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.table_list import (

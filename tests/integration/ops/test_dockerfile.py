@@ -21,13 +21,13 @@ from typing import Any
 
 import httpx
 import psycopg
-import pymysql
 import pytest
 from psycopg.sql import SQL, Identifier, Literal
 from pymysql.cursors import Cursor
 
 from cdcbus import __version__
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.producer.publish import native
 from tests.support.clean_environment import make_environment
 from tests.support.waiting import wait_until
@@ -340,7 +340,7 @@ def task_file(service: str, name: str, addresses: Mapping[str, str], folder: Pat
 @contextmanager
 def shop(source: Database, name: str, folder: Path) -> Iterator[Cursor]:
     """What the scripts of the service mysql make, on the source."""
-    connection = pymysql.connect(
+    connection = MysqlConnection(
         host=source.host,
         port=source.port,
         user=source.user,

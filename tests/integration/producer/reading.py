@@ -17,6 +17,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableDdl
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -54,7 +55,7 @@ def source_config(source: Database) -> SourceConfig:
 
 def connect(source: Database, *, local_infile: bool = False) -> pymysql.Connection[Cursor]:
     """A connection of its own, for what changes its session."""
-    return pymysql.connect(
+    return MysqlConnection(
         host=source.host,
         port=source.port,
         user=source.user,

@@ -10,7 +10,7 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable
 from cdcbus.plugins.loaders.dialect import Diagnosis
 from cdcbus.plugins.loaders.dialects.error_codes import NOT_OF_ROW, ErrorCodes, codes, known_names
-from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
+from cdcbus.plugins.mysql.tls import TLS_ERRORS, is_tls_refusal
 
 UNAVAILABLE: Final = codes(
     # locks, deadlock, changed row, no wait, commit

@@ -8,7 +8,7 @@ from typing import Final
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.loaders.dialects.jdbc_address import refused
 from cdcbus.plugins.loaders.dialects.jdbc_parameters import ignored, is_true
-from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
+from cdcbus.plugins.mysql.tls import MysqlTls, TlsMode
 
 CA_STORES: Final = ("trustcertificatekeystoreurl", "truststore")
 CA_REMEDY: Final = "name the issuers' certificates as one PEM file: serverSslCert=/path/ca.pem"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pymysql
 import pytest
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
@@ -22,6 +21,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database, Plan
 from cdcbus.ops.stack.databases import MARIADB, POSTGRESQL
 from cdcbus.ops.stack.server import Server
 from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -89,7 +89,7 @@ class SmallTarget:
                 dbname=at.database,
                 autocommit=True,
             )
-        return pymysql.connect(
+        return MysqlConnection(
             host=at.host, port=at.port, user=at.user, password=at.password, autocommit=True
         )
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.integration.ops.init.dialogue import Dialogue, dialogue
 from tests.support.waiting import wait_until
 
@@ -22,7 +22,7 @@ def copied(name: str, stack: Addresses) -> Iterator[Cursor]:
     """A cursor at the MariaDB to write to, where database `name` is dropped at the end."""
     server = stack.mariadb
     with (
-        pymysql.connect(
+        MysqlConnection(
             host=server.host,
             port=server.port,
             user=server.user,

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
-import pymysql
 import pytest
 from click.testing import CliRunner, Result
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
@@ -117,7 +117,7 @@ def test_a_source_without_a_row_binlog(init: Init, name: str, stack: Addresses) 
     """The MariaDB to write to has none."""
     server = stack.mariadb
     with (
-        pymysql.connect(
+        MysqlConnection(
             host=server.host, port=server.port, user=server.user, password=server.password
         ) as connection,
         connection.cursor() as cursor,

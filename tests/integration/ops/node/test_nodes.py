@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.node.task_process import start_task
 from cdcbus.ops.stack.addresses import Database, free_port
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import Run
 from tests.support.bus import Bus, fetch_text, open_bus, published
@@ -55,7 +55,7 @@ def fetch(
 def inserting(source: Database, schema: str) -> Iterator[Callable[[], int]]:
     """Inserts rows all the time, one after the other; gives how many there are."""
     over, count = threading.Event(), [0]
-    connection = pymysql.connect(
+    connection = MysqlConnection(
         host=source.host,
         port=source.port,
         user=source.user,

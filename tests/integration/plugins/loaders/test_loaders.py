@@ -29,6 +29,7 @@ from cdcbus.plugins.errors import RowConflict, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
 from tests.contract.target_server import TargetServer
@@ -238,7 +239,7 @@ class MysqlServer:
     @contextmanager
     def connected(self) -> Iterator[pymysql.Connection[Any]]:
         at = self.at
-        with pymysql.connect(
+        with MysqlConnection(
             host=at.host, port=at.port, user=at.user, password=at.password, charset="utf8mb4", autocommit=True,
             init_command="SET time_zone = '+00:00'",
         ) as connection:  # fmt: skip

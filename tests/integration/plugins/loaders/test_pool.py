@@ -17,6 +17,8 @@ from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable
 from cdcbus.plugins.loaders import engine, make_loader
+from cdcbus.plugins.mysql import connection as mysql_connection
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.tasks.config.read_task import read_task
 
 pytestmark = pytest.mark.integration
@@ -80,7 +82,7 @@ class Server:
                 found = connection.execute(sql.encode())
                 return found.fetchall() if found.description else []
         with (
-            pymysql.connect(host=at.host, port=at.port, user=at.user, password=at.password) as old,
+            MysqlConnection(host=at.host, port=at.port, user=at.user, password=at.password) as old,
             old.cursor() as cursor,
         ):
             cursor.execute(sql)
@@ -183,8 +185,12 @@ def test_a_server_that_comes_back_between_two_attempts_is_used(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(opened(server, connectionErrorRetryAttempts=1)) as loader:
-        driver = "psycopg.connect" if server.kind == "postgresql" else "pymysql.connect"
-        real = (psycopg if server.kind == "postgresql" else pymysql).connect
+        holder, driver = (
+            (psycopg, "connect")
+            if server.kind == "postgresql"
+            else (mysql_connection, "MysqlConnection")
+        )
+        real = getattr(holder, driver)
         errors = [
             psycopg.OperationalError("connection refused"),
             pymysql.err.OperationalError(2003, "connection refused"),
@@ -196,7 +202,7 @@ def test_a_server_that_comes_back_between_two_attempts_is_used(
                 raise left.pop()
             return real(*arguments, **options)
 
-        monkeypatch.setattr(driver, connect)
+        monkeypatch.setattr(holder, driver, connect)
         loader.applied_offsets()
         assert not left
 

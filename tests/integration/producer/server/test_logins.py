@@ -12,7 +12,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import SourceMisconfigured
-from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
+from cdcbus.plugins.mysql.tls import MysqlTls, TlsMode
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from tests.integration.producer.reading import source_config

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-import pymysql
 import pytest
 
 from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.tasks.direct.run import BEGUN_VARIABLE
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE
 from tests.integration.tasks.preflight.test_check import user
@@ -90,7 +90,7 @@ def writing(shop: Shop) -> Iterator[None]:
     def write() -> None:
         choose = random.Random(7)
         with (
-            pymysql.connect(
+            MysqlConnection(
                 host=source.host,
                 port=source.port,
                 user=source.user,

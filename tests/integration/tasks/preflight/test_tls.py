@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import pymysql
 import pytest
 
 from cdcbus.consumer.config import LoadTask
@@ -17,6 +16,7 @@ from cdcbus.ops.stack.databases import POSTGRESQL, SOURCE
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, SourceMisconfigured, TargetMisconfigured
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.config.read_task import inspect_text
@@ -153,7 +153,7 @@ def test_the_issuer_alone_is_enough_for_another_name_of_the_host(secured: Secure
 def test_a_user_who_must_show_a_certificate_needs_one(secured: Secured) -> None:
     database = secured.mariadb
     with closing(
-        pymysql.connect(
+        MysqlConnection(
             host=database.host,
             port=database.port,
             user=database.user,

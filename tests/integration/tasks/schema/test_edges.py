@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pymysql
 import pytest
 from click.testing import CliRunner
 from pymysql.cursors import Cursor
@@ -13,6 +12,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
@@ -175,7 +175,7 @@ def mysql_target(shop: Shop, mysql: Database) -> Iterator[tuple[TaskProcess, Cal
         loader__source__userName=mysql.user,
         loader__source__password=mysql.password,
     )
-    connection = pymysql.connect(
+    connection = MysqlConnection(
         host=mysql.host,
         port=mysql.port,
         user=mysql.user,

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 from click.testing import CliRunner, Result
 from pymysql.cursors import Cursor
@@ -13,6 +12,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.support.bus import fetch_text, load_text, open_bus
 from tests.support.shop import Shop, open_shop
 
@@ -315,7 +315,7 @@ def test_mysql_gets_what_stands_for_mariadbs_own(shop: Shop, mysql_9: Database, 
         loader__source__userName=mysql_9.user,
         loader__source__password=mysql_9.password,
     )
-    connection = pymysql.connect(
+    connection = MysqlConnection(
         host=mysql_9.host,
         port=mysql_9.port,
         user=mysql_9.user,

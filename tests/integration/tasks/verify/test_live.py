@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import pymysql
 import pytest
 
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.integration.producer.running import messages
 from tests.integration.tasks.verify.test_planted import (
     ALL_TYPES,
@@ -37,7 +37,7 @@ def writing(shop: Shop) -> Iterator[None]:
     def write() -> None:
         choose = random.Random(7)
         with (
-            pymysql.connect(
+            MysqlConnection(
                 host=source.host,
                 port=source.port,
                 user=source.user,

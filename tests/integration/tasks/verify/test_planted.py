@@ -18,6 +18,7 @@ from pymysql.err import OperationalError
 
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import TargetColumn
+from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.server.connection import identity, latest_position
 from cdcbus.tasks.verify import compare, repair, scan
@@ -716,7 +717,7 @@ def test_a_repair_stops_where_the_table_was_altered_since_it_was_compared(
     altering: list[threading.Thread] = []
 
     def run() -> None:
-        with pymysql.connect(
+        with MysqlConnection(
             host=source.host, port=source.port, user=source.user, password=source.password
         ) as connection:
             connection.cursor().execute(alter)

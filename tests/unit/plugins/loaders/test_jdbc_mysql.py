@@ -8,7 +8,7 @@ import pytest
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.jdbc_url import read_url
-from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
+from cdcbus.plugins.mysql.tls import MysqlTls, TlsMode
 
 DEFAULTS = (
     "innodb_lock_wait_timeout=20, lock_wait_timeout=20, /*M!100300 idle_transaction_timeout=60,*/"

@@ -51,16 +51,10 @@ class MysqlTls:
     def _context(self) -> ssl.SSLContext:
         """The context for these settings. The driver's own options would not check the host's name
         without a `ca`."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca or None)
-        except OSError as error:
-            raise ConfigError(
-                f"{self.ca}: no file of CA certificates in PEM form ({error.strerror or error})"
-            ) from error
-        # The certificates that MySQL generates would not pass the strict check.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        context.check_hostname = self.mode is TlsMode.VERIFY_IDENTITY
-        context.verify_mode = ssl.CERT_REQUIRED if self.mode.is_verifying else ssl.CERT_NONE
+        if self.mode.is_verifying or self.ca:
+            context = self._checking_context()
+        else:
+            context = unchecked_context()
         if self.certificate:
             try:
                 context.load_cert_chain(self.certificate, self.key or None, password=_no_password)
@@ -72,9 +66,32 @@ class MysqlTls:
                 ) from error
         return context
 
+    def _checking_context(self) -> ssl.SSLContext:
+        """Reads the CA certificates, also where they are not used, so that a file that is none is
+        known."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca or None)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.ca}: no file of CA certificates in PEM form ({error.strerror or error})"
+            ) from error
+        # The certificates that MySQL generates would not pass the strict check.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.check_hostname = self.mode is TlsMode.VERIFY_IDENTITY
+        context.verify_mode = ssl.CERT_REQUIRED if self.mode.is_verifying else ssl.CERT_NONE
+        return context
+
+
+def unchecked_context() -> ssl.SSLContext:
+    """A context that encrypts and checks no certificate, so it loads none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
 
 BY_ITSELF: Final = MysqlTls()
-"""The driver's default."""
+"""What MysqlConnection does by default."""
 TLS_ERRORS: Final = frozenset((2026, 3159))
 """Error numbers: the server does not support encryption, the server requires it."""
 

@@ -1,0 +1,1 @@
+"""Connections to MySQL and MariaDB, as a source and as a target."""
