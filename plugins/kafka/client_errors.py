@@ -29,6 +29,12 @@ PASSING: Final = {
     KafkaError.NOT_CONTROLLER,
     KafkaError.LEADER_NOT_AVAILABLE,
 }
+# By its time, or without a key: brokers do not say which where a batch has several records.
+INVALID: Final = {
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,
+}
 # Brokers' error codes -> the ACLs that the user lacks.
 RIGHTS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe on the topic, and Read or Write, as the task "
@@ -126,4 +132,18 @@ def denied(servers: str, reason: str, code: int) -> BusRejected:
     return BusRejected(
         f"Kafka at {servers} does not let this user: {reason.rstrip('.')}; give it the ACL: "
         f"{RIGHTS[code]}"
+    )
+
+
+def invalid(servers: str, topic: str, code: int) -> BusUnavailable:
+    """The error for a record that brokers do not accept as it is; `code` is one of INVALID. It
+    passes on its own where records have waited long, as they are sent again with a new time."""
+    no_key = ""
+    if code != KafkaError.INVALID_TIMESTAMP:
+        no_key = ", or it has no key, which a compacted topic needs"
+    return BusUnavailable(
+        f"Kafka topic {topic} at {servers} does not take a record: its time is further from the "
+        "broker's clock than message.timestamp.after.max.ms or message.timestamp.before.max.ms "
+        f"allows (before Kafka 3.6 message.timestamp.difference.max.ms){no_key}; correct the clock "
+        "of this machine, or these settings of the topic"
     )

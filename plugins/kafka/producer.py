@@ -18,11 +18,13 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka.client_errors import (
+    INVALID,
     LIBRARY_LOG,
     RIGHTS,
     Refusals,
     denied,
     fatal_error,
+    invalid,
     not_made,
 )
 from cdcbus.plugins.kafka.client_options import Client, client_options
@@ -352,6 +354,8 @@ class KafkaWriter(ABC, Generic[Large]):
     def _error(self, error: KafkaError, topic: str) -> BusError:
         servers = self._config.servers
         code = error.code()
+        if code in INVALID:
+            return invalid(servers, topic, code)
         if self._config.transactional_id:
             if error.fatal() or code in _FENCED:
                 return self._unusable()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
@@ -20,6 +21,7 @@ from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
+from tests.support.committed import committed_canal
 
 pytestmark = pytest.mark.integration
 
@@ -111,6 +113,42 @@ def test_the_topic_of_dead_letters_is_made_compacted_and_one_that_expires_is_war
             ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
         )
         admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+@pytest.mark.parametrize("transactional_id", ["", "shop"])
+@pytest.mark.usefixtures("start")
+def test_records_whose_time_a_topic_does_not_take_are_sent_again_until_it_does(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    admin: AdminClient,
+    transactional_id: str,
+) -> None:
+    """As where the clock of this machine is far from the broker's."""
+    limit = "message.timestamp.before.max.ms"
+    admin.create_topics([NewTopic(name, 1, 1, config={limit: "0"})])[name].result(timeout=30)
+    transactional_id = transactional_id and f"{transactional_id}-{name}"
+    # So large that they take the broker longer than a millisecond.
+    source_cursor.execute("ALTER TABLE stock ADD COLUMN v LONGTEXT")
+    row = "REPEAT(SHA2(RAND(), 256), 1500)"
+    source_cursor.execute(
+        f"INSERT INTO stock VALUES {', '.join(f'({each}, {row})' for each in range(20))}"
+    )
+    with Running(publishing(task, transactional_id=transactional_id), positions) as running:
+        told = f"topic {name} at {kafka} does not take a record: its time is further"
+        running.until(lambda: told in running.status.now[1])
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        resource.add_incremental_config(
+            ConfigEntry(limit, "86400000", incremental_operation=AlterConfigOpType.SET)
+        )
+        admin.incremental_alter_configs([resource])[resource].result(30)
+        running.until_stored(position(source_cursor))
+    found = [each["data"][0]["id"] for each in committed_canal(kafka, name)]
+    # Outside of transactions what the topic has taken comes twice.
+    assert list(map(int, dict.fromkeys(found))) == list(range(20))
+    assert not transactional_id or len(found) == 20
 
 
 @pytest.mark.usefixtures("start")
