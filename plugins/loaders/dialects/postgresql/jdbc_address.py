@@ -37,8 +37,15 @@ POSTGRESQL_FIXED: Final = {
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "IntervalStyle": "postgres",
+    "DateStyle": "ISO, YMD",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    # otherwise NULL in an array is a text of four letters
+    "array_nulls": "on",
+    # otherwise the catalog quotes the names of types
+    "quote_all_identifiers": "off",
 }
-"""Settings that the form of cells relies on."""
+"""Settings that the form of cells relies on, and that of names."""
 
 
 def _server_setting(name: str) -> Setting:

@@ -147,6 +147,63 @@ def test_guards_of_the_server_against_careless_statements_refuse_no_batch(name: 
         ]
 
 
+ODD_SETTINGS = (
+    "array_nulls = off",
+    "standard_conforming_strings = off",
+    "bytea_output = 'escape'",
+    "DateStyle = 'German'",
+    "IntervalStyle = 'iso_8601'",
+    "extra_float_digits = -5",
+    "client_encoding = 'LATIN1'",
+    "search_path = ''",
+    "quote_all_identifiers = on",
+)
+
+
+@pytest.mark.parametrize("count", [3, 6_000])
+def test_settings_of_a_database_change_nothing_of_what_arrives(
+    postgresql: Database, name: str, count: int
+) -> None:
+    at = replace(postgresql, database=name)
+    admin = PostgresqlServer(postgresql, name)
+    admin.execute(f"CREATE DATABASE {name}")
+    for setting in ODD_SETTINGS:
+        admin.execute(f"ALTER DATABASE {name} SET {setting}")
+    try:
+        arrive(PostgresqlServer(at, name), count)
+    finally:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+SHOWN_FIRST = ("a\\'b", None, "2024-03-04 05:06:07", 43200, "00ff", True)
+SHOWN_SECOND = (None, "1.50", None, None, None, None)
+
+
+def arrive(server: PostgresqlServer, count: int) -> None:
+    """Rows that are new, and then the same with other cells."""
+    server.execute("CREATE SCHEMA {schema}")
+    server.execute(
+        "CREATE TABLE {schema}.t (id int primary key, v text, n numeric, d timestamp, i interval, "
+        "b bytea, f float8)"
+    )
+    names = ("id", "v", "n", "d", "i", "b", "f")
+    first = ("a\\'b", None, "2024-03-04 05:06:07", "12:00:00", "\x00\xff", "0.1")
+    second = (None, "1.50", None, None, None, None)
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        table = table_of(loader, server)
+        for cells, expected in ((first, 0), (second, count), (first, count)):
+            rows = [(str(number), *cells) for number in range(count)]
+            with loader.transaction() as transaction:
+                writes = Writes(names, rows, may_insert=True, expected=expected)
+                transaction.write(TableBatch(table, writes=[writes]))
+            read = (
+                "SELECT DISTINCT v, n::text, to_char(d, 'YYYY-MM-DD HH24:MI:SS'), "
+                "extract(epoch FROM i)::int, encode(b, 'hex'), f = 0.1 FROM {schema}.t"
+            )
+            is_first = cells is first
+            assert server.rows(read) == [SHOWN_FIRST if is_first else SHOWN_SECOND]
+
+
 # Processes that stand still
 
 STOPPED = """
