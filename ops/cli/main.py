@@ -3,6 +3,7 @@ answers immediately."""
 
 from __future__ import annotations
 
+import difflib
 import io
 import logging
 import sys
@@ -49,7 +50,17 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            # click suggests only what is imported already
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx))
+            if not near:
+                raise
+            suggested = " or ".join(f"'{each}'" for each in near)
+            raise click.UsageError(
+                f"No such command '{args[0]}'. Did you mean {suggested}?", ctx
+            ) from error
         if name is not None and name in self.lazy:
             module, _, attribute = self.lazy[name][0].partition(":")
             command = getattr(import_module(module), attribute)

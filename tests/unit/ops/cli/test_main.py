@@ -552,3 +552,26 @@ def test_an_interrupt_of_a_start_that_waits_for_a_server_exits_130(tmp_path: Pat
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=15)
     assert (running.returncode, errors) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["intt"], "init"),
+        (["task", "strat", "1"], "start"),
+        (["offset", "hystory", "1"], "history"),
+    ],
+)
+def test_a_misspelt_command_is_answered_by_a_similar_one_though_not_imported_yet(
+    words: list[str], meant: str
+) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert f"No such command '{words[-1] if len(words) == 1 else words[1]}'." in result.stderr
+    assert f"'{meant}'" in result.stderr.partition("Did you mean")[2]
+
+
+def test_a_command_similar_to_none_is_only_named() -> None:
+    result = CliRunner().invoke(main, ["task", "xyz"])
+    assert (result.exit_code, "Did you mean" in result.stderr) == (2, False)
+    assert "No such command 'xyz'." in result.stderr
