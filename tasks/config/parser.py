@@ -3,10 +3,12 @@ and what people's editors leave behind."""
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import javaproperties
 
@@ -67,6 +69,9 @@ class Vocabulary:
     refusal: Callable[[str], str | None] = lambda _: None
 
 
+MOST_BYTES: Final = 16 << 20
+"""Of a file: more than any has, and little enough to read a wrong one."""
+
 TASK_FILE = Vocabulary(find_key, nearest_key, unknown_key_refusal)
 
 
@@ -74,12 +79,15 @@ def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> 
     """The text of a file: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be
     read."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
             f"{path}: the {what} cannot be read: {reason}; check its name and rights"
         ) from error
+    if reason := _not_text(content):
+        raise ConfigError(f"{path}: the {what} {reason}")
     try:
         # Editors on Windows put a byte order mark first, which would become part of the first key.
         return content.decode("utf-8-sig")
@@ -88,6 +96,17 @@ def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> 
         diagnostics.warning(line, "", "not UTF-8; the file is read as ISO-8859-1: save it as UTF-8")
         # What java.util.Properties reads, and a decoding that never fails.
         return content.decode("iso-8859-1")
+
+
+def _not_text(content: bytes) -> str:
+    """Why a file cannot be one of keys and values; empty if it can."""
+    if len(content) > MOST_BYTES:
+        return f"is larger than {MOST_BYTES >> 20} MiB; expected a .properties file: check its name"
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "is in UTF-16; save it as UTF-8"
+    if b"\0" in content:
+        return "has NUL bytes, and so is no text; expected a .properties file: check its name"
+    return ""
 
 
 def read_entries(

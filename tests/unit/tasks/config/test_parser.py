@@ -187,3 +187,23 @@ def test_utf8_is_read_and_anything_else_is_latin1_with_a_warning(tmp_path: Path)
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="the task file cannot be read"):
         read_text(tmp_path / name, Diagnostics())
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_utf_16_is_named_as_such_not_key_by_key(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "a.properties"
+    file.write_bytes(("\ufefftaskId=1\n").encode(encoding))
+    with pytest.raises(ConfigError, match="is in UTF-16; save it as UTF-8"):
+        read_text(file, Diagnostics())
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.properties"
+    file.write_bytes(b"taskId=1\0\n")
+    with pytest.raises(ConfigError, match=r"a\.properties: the task file has NUL bytes"):
+        read_text(file, Diagnostics())
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is larger than 16 MiB"):
+        read_text(Path("/dev/zero"), Diagnostics())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,14 +100,14 @@ def test_a_file_without_rights_is_one_that_cannot_be_read(
 ) -> None:
     put(tmp_path, "a", "shop")
     unread = Path(put(tmp_path, "b", "shop"))
-    read_bytes = Path.read_bytes
+    opened_by_path = Path.open
 
-    def refuse_one(file: Path) -> bytes:
+    def refuse_one(file: Path, *args: Any, **kwargs: Any) -> Any:
         if file == unread:
             raise PermissionError(13, "Permission denied")
-        return read_bytes(file)
+        return opened_by_path(file, *args, **kwargs)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse_one)
+    monkeypatch.setattr(Path, "open", refuse_one)
     assert "Permission denied" in beside(tmp_path, bus).unread[str(unread)].reason
 
 
