@@ -241,7 +241,7 @@ def _target(wishes: Wishes, asked: Questions, bus: BusSettings, copy: Copy) -> C
             before = ask_server(asked, "target", before)
         if not before.user:
             before = replace(before, user=_user(asked, "target"))
-        if not before.database:
+        if not before.database or is_again:
             before = replace(before, database=_database(asked, before, copy))
         server = with_password(
             asked, before, TARGET_VARIABLE, _kept(wishes, copy.name), is_again=is_again
@@ -261,7 +261,7 @@ def _database(asked: Questions, server: Server, copy: Copy) -> str:
         raise click.UsageError(
             f"--target names no database; example: --target {EXAMPLES['target']}"
         )
-    return asked.text("Database there", copy.schema)
+    return asked.text("Database there", server.database or copy.schema)
 
 
 def _target_schema(wishes: Wishes, asked: Questions, copy: Copy, schemas: list[str]) -> str:

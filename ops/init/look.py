@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 from confluent_kafka import KafkaException
@@ -15,7 +16,7 @@ from sqlalchemy import literal, select, table
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask
@@ -101,15 +102,19 @@ def tables_at(fetch: FetchTask) -> dict[str, list[str]]:
 def replicas_at(servers: str) -> int:
     """How many replicas a topic should have: three, or as many as there are brokers. Raises
     BusUnavailable."""
+    refusals = Refusals()
+    own: dict[str, Any] = {"bootstrap.servers": servers, "error_cb": refusals}
     try:
         options = client_options({}, Client.LOOK_UP, lambda *_: None)
-        client = AdminClient({**options, "bootstrap.servers": servers}, logger=LIBRARY_LOG)
+        client = AdminClient({**options, **own}, logger=LIBRARY_LOG)
+    except KafkaException as error:
+        raise BusUnavailable(f"Kafka brokers {servers}: {error.args[0].str()}") from None
+    try:
         return min(REPLICAS, len(client.list_topics(timeout=CONNECT_SECONDS).brokers))
     except KafkaException as error:
         raise BusUnavailable(
-            f"Kafka at {servers} does not answer within {CONNECT_SECONDS} s "
-            f"({error.args[0].str()}): check that it runs, and the address; give another with "
-            "--kafka"
+            f"{refusals.unanswered(client, servers, error)}; check that it runs, and the address "
+            "(--kafka)"
         ) from None
 
 

@@ -147,7 +147,9 @@ class Database:
             diagnosis = self.dialect.diagnose(error, columns)
             text = diagnosis.text
             if diagnosis.error is TargetMisconfigured:
-                text += "; check loader.source.userName, its password and its rights"
+                text += (
+                    "; check loader.source.url, loader.source.userName, its password and its rights"
+                )
             raise diagnosis.error(f"{self.shown}, {what}: {text}") from None
         # a statement after the one that lost the connection
         except (InvalidRequestError, ResourceClosedError):

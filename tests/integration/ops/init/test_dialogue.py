@@ -120,3 +120,38 @@ def test_ctrl_c_or_a_kill_at_any_step_leaves_what_the_next_call_goes_on_with(
         person.interrupt(at_prompt=False)
         assert person.end() == 0, person.said
         assert f"cdcbus task start {name}-to-kafka {name}-to-mysql" in person.said
+
+
+def test_a_wrong_broker_and_a_wrong_database_are_asked_for_again(
+    name: str, stack: Addresses, source_cursor: Cursor, tmp_path: Path
+) -> None:
+    source_cursor.execute("CREATE TABLE a (id INT PRIMARY KEY)")
+    target = stack.postgresql
+    variables = {
+        **environ(stack),
+        "SOURCE_PASSWORD": stack.source.password,
+        "TARGET_PASSWORD": target.password,
+    }
+    with dialogue(["init"], tmp_path, variables) as person:
+        person.answer("server to read, HOST:PORT", f"{stack.source.host}:{stack.source.port}")
+        person.answer("User there", stack.source.user)
+        person.answer("Schema to copy", name)
+        person.answer("Tables, separated by commas")
+        person.answer("Kafka brokers", "127.0.0.1:1")
+        person.wait_for("Connection refused")
+        person.answer("Kafka brokers", stack.kafka)
+        person.answer("Write to", "postgresql")
+        person.answer("server to write to", f"{target.host}:{target.port}")
+        person.answer("User there", target.user)
+        person.answer("Database there", f"{name}_missing")
+        person.wait_for("does not exist; check loader.source.url")
+        person.answer("server to write to")
+        person.answer("User there")
+        person.answer(f"Database there [{name}_missing]", target.database)
+        person.answer(f"Password of {target.user} (not shown)", target.password)
+        person.wait_for(f"target {target.host}:{target.port} lets {target.user} in")
+        person.wait_for("Schema of the tables there")
+        person.interrupt()
+        assert person.end() == 130, person.said
+        # librdkafka's own log lines
+        assert "rdkafka" not in person.said
