@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import (
     PositionError,
     PositionLost,
     PositionUnavailable,
+    PositionUnusable,
     RowConflict,
     SourceBehind,
     SourceError,
@@ -99,6 +100,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         "above.",
         _STARTED,
     ),
+    PositionUnusable: Policy(Action.STOP, "Set the position with the command named above.", _RESET),
     NoPosition: Policy(
         Action.STOP,
         "Give the task a start: `consumer.offset` in its file, or a position set in ZooKeeper.",

@@ -58,6 +58,10 @@ class PositionError(CdcError):
     """A stored position cannot be used; the text names its ZooKeeper path."""
 
 
+class PositionUnusable(PositionError):
+    """Somebody has stored a position that no task can start from, or not this one."""
+
+
 class NoPosition(PositionError):
     """Neither ZooKeeper nor the task file says where to start."""
 

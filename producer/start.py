@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import NoPosition, PositionError, PositionLost
+from cdcbus.plugins.errors import NoPosition, PositionError, PositionLost, PositionUnusable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import BinlogStart
 from cdcbus.producer.config import FetchTask
@@ -48,9 +48,8 @@ def _read(task: FetchTask, positions: PositionStore, stored: str) -> BinlogPosit
     try:
         return BinlogPosition.from_json(stored)
     except PositionError as error:
-        raise PositionError(
-            f"{positions.path}: {error}. Set it (cdcbus offset reset {task.task_id} --to "
-            "PLACE) and start again"
+        raise PositionUnusable(
+            f"{positions.path}: {error}; set it: cdcbus offset reset {task.task_id} --to PLACE"
         ) from error
 
 

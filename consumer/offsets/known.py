@@ -176,10 +176,7 @@ def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
                 raise PositionError(f"it names topic {position.topic}, the task reads {topic}")
             found[position.partition] = position.next_offset
     except PositionError as error:
-        raise PositionError(
-            f"{path} holds no usable position: {error}. Set it (cdcbus offset reset ID --to PLACE) "
-            "and start again"
-        ) from error
+        raise PositionError(f"{path} holds no usable position: {error}") from error
     return found
 
 

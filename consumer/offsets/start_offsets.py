@@ -4,7 +4,7 @@ first start from the task file and the group; checked against the offsets that t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdcbus.consumer.config import LoadTask
@@ -13,7 +13,13 @@ from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE, Known, known_
 from cdcbus.consumer.offsets.start_rule import first_offset
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import AppliedOffset, Landmark, PositionStore
-from cdcbus.plugins.errors import PositionError, PositionLost, TargetReplaced, TopicRemade
+from cdcbus.plugins.errors import (
+    PositionError,
+    PositionLost,
+    PositionUnusable,
+    TargetReplaced,
+    TopicRemade,
+)
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import target_kind
 from cdcbus.plugins.positions import TopicPartition
@@ -70,7 +76,13 @@ def starting_offsets(
     for topic, store in stores.items():
         # Loaded once: a later edit is noticed when the position is written.
         text = store.load()
-        known = known_partitions(topic, text, store, targets, reached, passed, kind)
+        try:
+            known = known_partitions(topic, text, store, targets, reached, passed, kind)
+            _refuse_missing(store, known, logs.partitions(topic))
+        except PositionError as error:
+            raise PositionUnusable(
+                f"{error}; set it: cdcbus offset reset {task.task_id} --to PLACE"
+            ) from error
         if topic not in topic_ids and store.written is not None and store.written.mark.topic_id:
             # Kafka did not return the id this time, so the known one is kept.
             starts.topic_ids[topic] = store.written.mark.topic_id
@@ -93,6 +105,19 @@ def starting_offsets(
             starts.offsets[partition] = _held(task, logs, partition, offset)
         _note(starts, known)
     return starts
+
+
+def _refuse_missing(
+    store: PositionStore, known: Mapping[TopicPartition, Known], numbers: Sequence[int]
+) -> None:
+    """Raises PositionError where an edit names a partition that the topic lacks. If it is added
+    later, the task would skip its first records, and the edit was for another one."""
+    for partition, each in known.items():
+        if each.is_edited and partition.partition not in numbers:
+            raise PositionError(
+                f"{store.path} holds no usable position: it names {partition}, and the topic has "
+                f"only partitions 0 to {numbers[-1]}"
+            )
 
 
 def kind_of_target(task: LoadTask) -> str:

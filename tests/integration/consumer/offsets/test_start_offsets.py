@@ -14,9 +14,9 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.start_offsets import starting_offsets
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import PositionLost
+from cdcbus.plugins.errors import PositionLost, PositionUnusable
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
-from cdcbus.tasks.local.memory import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
@@ -41,6 +41,17 @@ def start(task: LoadTask, last_offset: int) -> int:
 @pytest.mark.parametrize("last_offset", [4, 9])
 def test_the_first_and_the_end_offset_are_held(task: LoadTask, last_offset: int) -> None:
     assert start(task, last_offset) == last_offset + 1
+
+
+def test_a_position_of_a_partition_that_the_topic_lacks_is_refused(task: LoadTask) -> None:
+    node = MemoryNode()
+    node.set(kafka_positions_to_json([KafkaPosition(task.task_id, 7, 4)]).encode())
+    store = MemoryPositions(node)
+    with (
+        TopicLogs(task) as logs,
+        pytest.raises(PositionUnusable, match=r"names .*\[7\], and the topic has only .* 0 to 0"),
+    ):
+        starting_offsets(task, logs, {task.task_id: store}, [])
 
 
 def test_the_size_of_records_ahead_is_known_where_they_are_many(
