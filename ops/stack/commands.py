@@ -127,7 +127,8 @@ def sql(home: Path, as_json: bool, database: str, statement: str) -> None:
     if as_json:
         click.echo(result.to_json())
     elif not result.columns:
-        click.echo(f"{max(result.affected, 0)} rows affected")
+        affected = max(result.affected, 0)
+        click.echo(f"{affected} {'row' if affected == 1 else 'rows'} affected")
     else:
         rows = []
         for row in result.rows:
@@ -196,6 +197,9 @@ def _replace_process(jars: JarSet, command: Callable[[], list[str]]) -> None:
 
 def _commands_to_paste(home: Path, plan: Plan) -> dict[str, list[str]]:
     commands = {
+        "cdcbus: where tasks and positions are": [
+            f"export CDCBUS_ZOOKEEPER={plan.address('zookeeper')}"
+        ],
         "ZooKeeper: zkCli (without a command: a prompt)": [_cdcbus(home, "zkcli", "ls", "/")],
         "Kafka: topics, the records of one": [
             _cdcbus(home, "kafka-topics", "--list"),

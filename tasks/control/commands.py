@@ -38,7 +38,12 @@ def order_start(nodes: TaskNodes, status: Status, by: str, is_restart: bool = Fa
 
 def refuse_by_hand(status: Status) -> None:
     if status.is_by_hand:
-        raise ConfigError(f"task {status.task_id}: {status.reason}; stop that process first")
+        raise ConfigError(f"task {status.task_id}: {by_hand(status)}")
+
+
+def by_hand(status: Status) -> str:
+    """What to say of a task that runs by hand to those who want to start or stop it."""
+    return f"{status.process} runs it by hand; end that process (Ctrl-C, SIGTERM): no node can"
 
 
 def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
@@ -50,10 +55,10 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
     # One process holds all locks of a task.
     holder = next(iter(locks.values()))
     who = f"process {holder.text('processId')} on {holder.text('hostName')}"
-    raise PositionConflict(
-        f"task {task_id} is running ({who}): stop it first, cdcbus task stop {task_id}, or say "
-        "--live"
-    )
+    remedy = f"stop it first, cdcbus task stop {task_id}"
+    if not holder.text("nodeId"):
+        remedy = "end that process first (Ctrl-C, SIGTERM), as it was started by hand"
+    raise PositionConflict(f"task {task_id} is running ({who}): {remedy}, or say --live")
 
 
 def check_position(text: str, swimlane: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from cdcbus.consumer.config import LoadTask
@@ -68,6 +70,25 @@ def inspect_stored(task_id: str, bus: BusSettings, unfilled: Severity) -> Inspec
     return inspection
 
 
+def unknown_task(task_id: str, ids: Collection[str], address: str) -> ConfigError:
+    """The error for an id without a stored text. `ids`: all tasks of which ZooKeeper holds
+    something."""
+    if task_id in ids:
+        return ConfigError(
+            f"task {task_id} is run from a file, and its text is not in ZooKeeper at {address}: "
+            "name that file, or store it with cdcbus task import FILE"
+        )
+    return ConfigError(
+        f"there is no task {task_id} at {address}{_similar(task_id, ids)}; cdcbus task list shows "
+        "all, cdcbus task import FILE adds one"
+    )
+
+
+def _similar(task_id: str, ids: Collection[str]) -> str:
+    near = difflib.get_close_matches(task_id, ids, n=1)
+    return f", but there is {near[0]}" if near else ""
+
+
 def stored_task(task_id: str, bus: BusSettings) -> Dist:
     """The task in ZooKeeper. Raises ConfigError when it does not exist."""
     if not _is_id(task_id):
@@ -77,12 +98,15 @@ def stored_task(task_id: str, bus: BusSettings) -> Dist:
         )
     with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
         found = nodes.get(task_id)
-    if found is None:
-        where = f"{dist_path(task_id)} at {bus.zookeeper}"
-        raise ConfigError(
-            f"there is no file and no task called {task_id}: nothing is below {where}; check the "
-            "name and the address"
-        )
+        if found is None:
+            ids = nodes.ids()
+            if task_id in ids:
+                raise unknown_task(task_id, ids, bus.zookeeper)
+            where = f"{dist_path(task_id)} at {bus.zookeeper}"
+            raise ConfigError(
+                f"there is no file and no task called {task_id}: nothing is below {where}"
+                f"{_similar(task_id, ids)}; check the name and the address"
+            )
     return found
 
 

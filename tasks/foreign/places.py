@@ -126,7 +126,8 @@ def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]
                 raise BusUnavailable(f"Kafka at {servers} sends no records of {topic}")
     except KafkaException as error:
         raise BusUnavailable(
-            f"Kafka at {servers} does not answer for {topic}: {error}; check brokers and topic"
+            f"Kafka at {servers} does not answer for {topic}: {error.args[0].str()}; check brokers "
+            "and topic"
         ) from error
     finally:
         consumer.close()

@@ -28,6 +28,7 @@ from kazoo.retry import ForceRetryError
 from kazoo.security import CREATOR_ALL_ACL
 
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
+from cdcbus.tasks.config.keys.bus import DEFAULT_ZOOKEEPER
 
 LOG: Final = logging.getLogger(__name__)
 ROOT = "/datas"
@@ -104,9 +105,13 @@ def connect(
         _start(client, chroot, timeout_seconds)
     except LOST as error:
         sentence = f"ZooKeeper at {connection_string} did not answer within {timeout_seconds:g} s"
-        raise PositionUnavailable(
-            f"{sentence}; check the address and that the server runs"
-        ) from error
+        remedy = "check the address and that the server runs"
+        if connection_string == DEFAULT_ZOOKEEPER:
+            remedy = (
+                "check that the server runs, or name another address with --zookeeper, "
+                "CDCBUS_ZOOKEEPER or `zookeeper` in cdcbus.properties"
+            )
+        raise PositionUnavailable(f"{sentence}; {remedy}") from error
     except SessionClosedRequireSaslError as error:
         raise unanswered(error, connection_string) from error
     except (AuthFailedError, NoAuthError) as error:

@@ -50,6 +50,11 @@ class DistNodes:
         except ConfigError as error:
             raise ConfigError(f"{directory}: {error}") from error
 
+    def ids(self) -> list[str]:
+        """The tasks of which ZooKeeper holds something, also those without a text."""
+        with reported(TASKS):
+            return _children(self._client, TASKS)
+
     def refuse_existing(self, task_ids: Iterable[str]) -> None:
         """Raises ConfigError when one of the tasks exists. For use before anything is stored."""
         with reported(TASKS):

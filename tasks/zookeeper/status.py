@@ -13,9 +13,9 @@ from cdcbus.tasks.zookeeper.znode import JsonNode
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat`: the
-    current process's report, None where only an earlier one reported. `open_dead_letters`: as a
-    node last counted them."""
+    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node, in `process`.
+    `stat`: the current process's report, None where only an earlier one reported.
+    `open_dead_letters`: as a node last counted them."""
 
     task_id: str
     state: State
@@ -25,6 +25,7 @@ class Status:
     run: Run | None = None
     stat: Stat | None = None
     is_by_hand: bool = False
+    process: str = ""
     open_dead_letters: int | None = None
 
     @property
@@ -70,13 +71,12 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
 
 def _by_hand(status: Status, holder: JsonNode) -> Status:
     """The status of a task that no node has claimed, but whose lock a process holds."""
-    place = (
-        f"process {holder.number('processId')} on {holder.text('hostName') or '?'} runs it by hand"
-    )
+    process = f"process {holder.number('processId')} on {holder.text('hostName') or '?'}"
+    status = replace(status, is_by_hand=True, process=process)
+    place = f"{process} runs it by hand"
     if status.stat is None:
-        return replace(status, state=State.STARTING, reason=place, is_by_hand=True)
-    reason = status.stat.reason or place
-    return replace(status, state=status.stat.state, reason=reason, is_by_hand=True)
+        return replace(status, state=State.STARTING, reason=place)
+    return replace(status, state=status.stat.state, reason=status.stat.reason or place)
 
 
 def _started(status: Status, claim: str | None) -> Status:

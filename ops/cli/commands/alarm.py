@@ -196,6 +196,7 @@ def silence_tasks(
 ) -> None:
     """Send no alarms of tasks for a while. What is still wrong at its end is sent then."""
     from cdcbus.ops.alarms.silence import silence
+    from cdcbus.tasks.control.named_task import unknown_task
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     # Exactly one of the two: no ids must not stand for all.
@@ -205,9 +206,7 @@ def silence_tasks(
         known = TaskNodes(client).ids()
         # All ids are checked before the first task is silenced.
         if unknown := set(task_ids) - set(known):
-            raise ConfigError(
-                f"there is no task {min(unknown)} at {bus.zookeeper}; cdcbus task list shows all"
-            )
+            raise unknown_task(min(unknown), known, bus.zookeeper)
         untils: dict[str, float | None] = {}
         for task_id in task_ids or known:
             if is_off:

@@ -11,6 +11,8 @@ from cdcbus.ops.cli.output import print_json
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.control.commands import refuse_running
+from cdcbus.tasks.control.named_task import unknown_task
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -35,6 +37,13 @@ def print_change(
         old = before.get(swimlane) or "none"
         # Standard output is for the JSON alone.
         click.echo(f"{swimlane}: from {old} to {text or 'none'}{why}", err=as_json)
+
+
+def refuse_unknown(client: KazooClient, task_id: str, bus: BusSettings) -> None:
+    """Raises ConfigError for a task of which ZooKeeper holds nothing."""
+    ids = TaskNodes(client).ids()
+    if task_id not in ids:
+        raise unknown_task(task_id, ids, bus.zookeeper)
 
 
 def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, yes: bool) -> bool:

@@ -13,6 +13,7 @@ from cdcbus.ops.cli.offset.change import (
     live_option,
     print_change,
     print_set,
+    refuse_unknown,
     swimlane_of,
     yes_option,
 )
@@ -42,6 +43,8 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
     the position before."""
     with bus_client(bus) as client:
         found = histories(client, task_id)
+        if not found:
+            refuse_unknown(client, task_id, bus)
     if as_json:
         fields = {}
         for swimlane, changes in found.items():
@@ -80,6 +83,7 @@ def undo(
         found = histories(client, task_id)
         changed = [each for each, changes in found.items() if changes]
         if not changed:
+            refuse_unknown(client, task_id, bus)
             raise ConfigError(
                 f"no command has set a position of task {task_id}; there is nothing to undo"
             )

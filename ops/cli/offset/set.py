@@ -15,6 +15,7 @@ from cdcbus.ops.cli.offset.change import (
     partition_option,
     print_change,
     print_set,
+    refuse_unknown,
     swimlane_of,
     yes_option,
 )
@@ -67,6 +68,8 @@ def set_(
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
         # A task that runs from a file has no text here, one that has not run no position.
+        if not before and swimlane is None:
+            refuse_unknown(client, task_id, bus)
         swimlane = swimlane_of(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
         check_position(text, swimlane)
         # Partitions that the JSON does not name keep their positions.
@@ -117,6 +120,8 @@ def copy(
             if chosen is None or chosen.intersection(named_partitions(text) or ()):
                 texts[swimlane] = merged(before.get(swimlane), _of(text, chosen), chosen)
         if not texts:
+            refuse_unknown(client, from_id, bus)
+            refuse_unknown(client, to_id, bus)
             raise _nothing_to_copy(from_id, to_id, known, swimlanes, partition)
         print_change(texts, before, as_json)
         is_set = is_to_be_set(client, to_id, dry_run, live, yes)

@@ -11,6 +11,7 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load
 from cdcbus.tasks.zookeeper.audit import audited
@@ -44,9 +45,7 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             changed["nodeId"] = to_node
         dists = _changed_dists(client, task_id, changed)
         if not dists:
-            raise ConfigError(
-                f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
-            )
+            raise unknown_task(task_id, TaskNodes(client).ids(), bus.zookeeper)
         if new_id in TaskNodes(client).ids():
             raise ConfigError(
                 f"{TASKS}/{new_id} exists already; choose another id, or remove it: cdcbus task "
@@ -114,10 +113,9 @@ def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
     have an unfinished direct load."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
-        if task_id not in nodes.ids():
-            raise ConfigError(
-                f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
-            )
+        ids = nodes.ids()
+        if task_id not in ids:
+            raise unknown_task(task_id, ids, bus.zookeeper)
         load = direct_load(client, task_id)
         _refuse_loaded_by_half(task_id, load)
         stored = stored_positions(client, task_id)

@@ -22,6 +22,7 @@ from cdcbus.ops.services.task_fields import as_fields
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.runtime.occurrences import Occurrences
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, last_hour
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -177,10 +178,9 @@ def _print_status(
 
 
 def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
-    if task_id not in nodes.ids():
-        raise ConfigError(
-            f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
-        )
+    ids = nodes.ids()
+    if task_id not in ids:
+        raise unknown_task(task_id, ids, bus.zookeeper)
     return status_of(nodes, task_id)
 
 

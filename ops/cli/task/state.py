@@ -13,9 +13,9 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
-from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.control.commands import order_start, refuse_by_hand
+from cdcbus.tasks.control.commands import by_hand, order_start, refuse_by_hand
+from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -80,8 +80,9 @@ def stop(
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         # First: an order for an unknown task would create its znode.
-        if unknown := set(task_ids) - set(nodes.ids()):
-            raise _unknown(min(unknown), bus)
+        ids = nodes.ids()
+        if unknown := set(task_ids) - set(ids):
+            raise unknown_task(min(unknown), ids, bus.zookeeper)
         for task_id in task_ids:
             nodes.want(task_id, is_working=False, by=operator())
         # Any stopped state will do: a task that has stopped already does not stop again.
@@ -90,7 +91,7 @@ def stop(
     missing = {}
     for status, is_good in ends:
         if not is_good:
-            missing[status.task_id] = status.reason
+            missing[status.task_id] = by_hand(status) if status.is_by_hand else status.reason
     _report_failures(ends, "has not stopped", missing, as_json)
 
 
@@ -146,13 +147,8 @@ def _report_failures(
 
 def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
     if not nodes.swimlanes(task_id):
-        raise _unknown(task_id, bus)
+        raise unknown_task(task_id, nodes.ids(), bus.zookeeper)
     return status_of(nodes, task_id)
-
-
-def _unknown(task_id: str, bus: BusSettings) -> ConfigError:
-    where = f"there is no task {task_id} at {bus.zookeeper}"
-    return ConfigError(f"{where}; cdcbus task list shows all, cdcbus task import FILE adds one")
 
 
 def _await(
@@ -164,7 +160,8 @@ def _await(
     is_quiet: bool,
 ) -> list[tuple[Status, bool]]:
     """Waits for the tasks. Returns each with whether it reached a good state in time, which is
-    printed as it happens unless `is_quiet`; the wait for a task also ends at a bad state.
+    printed as it happens unless `is_quiet`; the wait for a task also ends at a bad state, and where
+    it runs by hand, as no command reaches it.
     `orders`: the command that each state must follow; an earlier state does not count."""
     from rich.console import Console
 
@@ -183,7 +180,11 @@ def _await(
                     ends.append((status, True))
                     if not is_quiet:
                         click.echo(_done(status))
-                elif is_late or (status.order >= order and status.state in bad and status.reason):
+                elif (
+                    is_late
+                    or status.is_by_hand
+                    or (status.order >= order and status.state in bad and status.reason)
+                ):
                     del open_ids[task_id]
                     ends.append((status, False))
             time.sleep(LOOK_SECONDS if open_ids else 0)

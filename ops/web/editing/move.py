@@ -15,6 +15,7 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.editing.edit_page import base_of, edited, store
 from cdcbus.ops.web.pages.shared import shared, task_address
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.control.commands import by_hand
 from cdcbus.tasks.control.named_task import stored_task
 from cdcbus.tasks.editing.masked import masked_text
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -44,7 +45,7 @@ def move_task(bus: WebBus, task_id: str, node_id: str, who: str) -> None:
                 "let it take tasks again: cdcbus node resume",
             )
     if status.is_by_hand:
-        raise ConfigError(f"task {task_id}: {status.reason}; stop that process first")
+        raise ConfigError(f"task {task_id}: {by_hand(status)}")
     dist = stored_task(task_id, bus.settings)
     moved = {key: value for key, value in dist.items() if key != NODE}
     # Without a name the key goes, so that any node can take the task.

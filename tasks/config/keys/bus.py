@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from typing import Final
 from urllib.parse import urlsplit
 
 from cdcbus.tasks.config.encryption import KEY_FILE
@@ -336,12 +337,14 @@ PROMETHEUS_KEYS = (
     ),
 )
 
+DEFAULT_ZOOKEEPER: Final = "127.0.0.1:2181"
+
 BUS_KEYS: dict[str, Key] = by_name(
     (
         Key(
             "zookeeper",
             TEXT,
-            "127.0.0.1:2181",
+            DEFAULT_ZOOKEEPER,
             "Where positions and shared sources are stored: `host:port[,host:port][/chroot]`.",
         ),
         Key(

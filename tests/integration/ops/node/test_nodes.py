@@ -243,7 +243,14 @@ def test_a_task_alone_that_is_paused_starts_anew_and_waits_for_the_lock(
         first, second = runs
         waiting = f"/datas/task/{fetch}/lock/{name} is held by process {first.pid} on "
         wait_until(lambda: waiting in (bus.folder / "run1.log").read_text(), "the second to wait")
-        assert "runs it by hand" in bus("task", "start", fetch, code=1).stderr
+        refusal = f"process {first.pid} on "
+        assert refusal in bus("task", "start", fetch, code=1).stderr
+        # Neither waits for what it cannot bring about.
+        stopped = bus("task", "stop", fetch, "--timeout", "600", code=1).stderr
+        assert refusal in stopped and "runs it by hand; end that process" in stopped
+        place = '{"logfileName":"mysql-bin.000001","offset":4}'
+        refused = bus("offset", "set", fetch, place, "--yes", code=1).stderr
+        assert "end that process first" in refused and "task stop" not in refused
         first.send_signal(signal.SIGSTOP)
         wait_until(lambda: bus.runner(fetch) == second.pid, "the second to have it")
         first.send_signal(signal.SIGCONT)
