@@ -43,7 +43,6 @@ from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from cdcbus.tasks.zookeeper.znode import age_seconds
 
 LOG = logging.getLogger(__name__)
 _AcceptedBy = dict[tuple[str, Notice], tuple[str, ...]]
@@ -87,6 +86,9 @@ class Watch:
     _again_at: dict[tuple[str, str | None], float] = field(default_factory=dict)
     _open: list[_Open] = field(default_factory=list)
     _complaints: Complaints = field(default_factory=Complaints)
+    # By task: the time in its last report, and when that was first seen. By time.monotonic, as the
+    # report's clock can be of another machine, and each can be put forward or back.
+    _reports: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.settings = self.bus.alarm
@@ -104,6 +106,7 @@ class Watch:
             self._complaints.complain("zookeeper", str(error))
             return
         self._open.clear()
+        self._reports = {task: each for task, each in self._reports.items() if task in ids}
         for task_id in ids:
             try:
                 holder = tasks.claimed_by(task_id)
@@ -175,19 +178,27 @@ class Watch:
         verified = None
         if limits.is_verified:
             verified = VerifyNodes(self.client).last(status.task_id)
-        told_seconds = None
-        if status.stat is not None:
-            told_seconds = age_seconds(status.stat.at)
         return Seen(
             now=now,
             state=status.state,
             reason=status.reason,
             is_wanted=_is_wanted(tasks, status.task_id),
             stat=status.stat,
-            told_seconds=told_seconds,
+            told_seconds=self._told_seconds(status),
             task_id=status.task_id,
             verified=verified,
         )
+
+    def _told_seconds(self, status: Status) -> float | None:
+        """How long the task has reported nothing, as far as this watch has seen."""
+        if status.stat is None:
+            return None
+        now = time.monotonic()
+        at, seen_at = self._reports.get(status.task_id, ("", now))
+        if at != status.stat.at:
+            self._reports[status.task_id] = status.stat.at, now
+            return 0.0
+        return now - seen_at
 
     def _restart(self, tasks: TaskNodes, status: Status, count: str) -> None:
         """Raises PositionConflict where an operator has given another command meanwhile, such as to

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pymysql.cursors import Cursor
 
+from cdcbus.ops.alarms import rules
 from cdcbus.ops.alarms import watch as watches
 from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.alarms.watch import Watch
@@ -375,3 +376,16 @@ def test_the_ways_to_people_are_tried(zookeeper: str, name: str, tmp_path: Path)
         assert (mail["channel"], mail["is_accepted"]) == ("mail", False)
         assert "cannot be reached" in mail["refused"]
         assert command == {"channel": "exec", "is_accepted": True, "refused": ""}
+
+
+def test_a_report_by_another_clock_is_not_taken_for_a_silence(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that was started by hand can be on another machine, and clocks are put forward."""
+    watch = watched.watch()
+    watched.tells(at="2020-01-01 00:00:00", lag_records=10**6)
+    looks_until(watch, lambda: bool(watched.told), "the lag")
+    assert watched.told == [(LAG, "raised")]
+    # Only from now on, as a report that has just come is the time until the next look old.
+    monkeypatch.setattr(rules, "SILENT_SECONDS", 0.5)
+    looks_until(watch, lambda: ("silent", "raised") in watched.told, "the silence")
