@@ -34,10 +34,13 @@ def drop_stage_sql(table: TargetTable) -> str:
 
 
 def create_stage_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    """With a key of its own, as servers may require one in each table (sql_require_primary_key)."""
+    """With a key of its own, as servers may require one in each table (sql_require_primary_key),
+    and of an engine that holds every type and rolls back (default_tmp_storage_engine)."""
     source = f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"
     key = f"{QUOTED.name(STAGE_KEY)} BIGINT AUTO_INCREMENT PRIMARY KEY"
-    return f"CREATE TEMPORARY TABLE {QUOTED.table(stage_of(table))} ({key}) AS {source}"
+    return (
+        f"CREATE TEMPORARY TABLE {QUOTED.table(stage_of(table))} ({key}) ENGINE=InnoDB AS {source}"
+    )
 
 
 def insert_sql(table: TableId, columns: Sequence[str], rows: Iterable[str]) -> str:
