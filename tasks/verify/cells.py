@@ -201,10 +201,10 @@ def json_form(cell: str) -> str:
     not JSON stays as it is."""
     try:
         value = json.loads(cell, parse_float=_plain, parse_int=_plain, object_pairs_hook=_members)
+        return json.dumps(value, separators=(",", ":"))
     # Deep nesting exceeds Python's recursion limit; such texts are compared as they are.
     except (ValueError, RecursionError):
         return cell
-    return json.dumps(value, separators=(",", ":"))
 
 
 def _plain(number: str) -> Any:

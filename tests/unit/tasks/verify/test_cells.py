@@ -109,6 +109,13 @@ def test_other_values_have_other_forms(left: str, right: str) -> None:
     assert json_form(left) != json_form(right)
 
 
+@pytest.mark.parametrize("depth", [200, 400, 5000])
+def test_json_that_is_nested_too_deep_is_compared_as_it_is(depth: int) -> None:
+    text = '{"a":' * depth + "1" + "}" * depth
+    assert json_form(text) == json_form(text)
+    assert json_form(text) != json_form(text.replace("1", "2"))
+
+
 @pytest.mark.parametrize(
     ("type_", "of_the_source", "shown"),
     [
