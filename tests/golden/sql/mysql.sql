@@ -5,7 +5,7 @@ INSERT INTO `Shop`.`order` (`k`, `k2`, `Group`, `od``d %`) VALUES (1, 5, 'it''s 
 INSERT INTO `Shop`.`order` (`k`) VALUES ('a') ON DUPLICATE KEY UPDATE `k` = IF(IF(`k` = VALUES(`k`), 1, ~0 + 1), `k`, `k`);
 
 -- stage
-CREATE TEMPORARY TABLE `Shop`.`cdcbus_stage` (`cdcbus_stage_row` BIGINT AUTO_INCREMENT PRIMARY KEY) AS SELECT `k2`, `k`, `Group` FROM `Shop`.`order` WHERE FALSE;
+CREATE TEMPORARY TABLE `Shop`.`cdcbus_stage` (`cdcbus_stage_row` BIGINT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB AS SELECT `k2`, `k`, `Group` FROM `Shop`.`order` WHERE FALSE;
 
 -- into the stage
 INSERT INTO `Shop`.`cdcbus_stage` (`k2`, `k`, `Group`) VALUES (1, 2, 'a');

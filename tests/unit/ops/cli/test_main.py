@@ -558,7 +558,7 @@ def test_an_interrupt_of_a_start_that_waits_for_a_server_exits_130(tmp_path: Pat
     ("words", "meant"),
     [
         (["intt"], "init"),
-        (["task", "strat", "1"], "start"),
+        (["task", "startt", "1"], "start"),
         (["offset", "hystory", "1"], "history"),
     ],
 )
