@@ -15,7 +15,7 @@ from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, ok, warning
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
-from cdcbus.tasks.zookeeper.znode import get_node
+from cdcbus.tasks.zookeeper.znode import answer, get_node, reported
 
 # A node reports its time in whole seconds.
 MOST_SECONDS = 2.0
@@ -56,10 +56,11 @@ def node_clocks(client: KazooClient) -> Iterator[CheckResult]:
             if node is None:
                 continue
             stamp = node.usable().text("heartbeat")
-            reported = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-            _, stat = client.get(path)
+            told = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+            with reported(path):
+                _, stat = answer(client.get_async(path))
         except (CdcError, ValueError, NoNodeError):
             continue  # damaged: the check of nodes reports that
         # ZooKeeper stamps each change by its own clock.
-        skew_seconds = reported.timestamp() - stat.mtime / 1000
+        skew_seconds = told.timestamp() - stat.mtime / 1000
         yield describe_skew(f"clock of node {node_id}", "ZooKeeper's", skew_seconds)

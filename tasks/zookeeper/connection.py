@@ -185,7 +185,7 @@ def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> N
     try:
         client.start(timeout_seconds)
         if chroot:
-            client.ensure_path(chroot)
+            client.ensure_path_async(chroot).get(timeout=timeout_seconds)
             client.chroot = chroot
     # Also after Ctrl-C, as kazoo's threads would keep the process alive.
     except BaseException:

@@ -77,7 +77,7 @@ class DistNodes:
         with reported(TASKS):
             transaction = self._client.transaction()
             for task_id, dists in tasks.items():
-                self._client.ensure_path(dist_path(task_id))
+                answer(self._client.ensure_path_async(dist_path(task_id)))
                 # A znode that appears or vanishes after this fails the transaction.
                 before = set(_children(self._client, dist_path(task_id)))
                 if before and not is_replacing:
@@ -90,7 +90,7 @@ class DistNodes:
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
             # Versions of the texts join this transaction: never one without the other.
             also(transaction)
-            results = transaction.commit()
+            results = answer(transaction.commit_async())
         reason = _failure(results)
         if isinstance(reason, NodeExistsError | NoNodeError | BadVersionError):
             raise PositionConflict(

@@ -63,8 +63,8 @@ def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
             raise PositionConflict(f"{lock} is not held by this process any longer; waiting for it")
         with reported(path):
             # With an empty znode, the first epoch is a write like any other, which names a version.
-            client.ensure_path(path)
-            client.ensure_path(HIGHEST)
+            for each in (path, HIGHEST):
+                answer(client.ensure_path_async(each))
             if (epoch := _advanced(client, (lock, node.version), (path, HIGHEST))) is not None:
                 return epoch
 

@@ -26,6 +26,7 @@ from cdcbus.tasks.zookeeper.znode import (
     age_seconds,
     answer,
     drop_node,
+    drop_tree,
     get_children,
     get_node,
     is_own,
@@ -122,8 +123,8 @@ class BusNodes:
         """Deletes a node that does not run. Raises ConfigError if it runs."""
         if get_node(self.client, f"{NODES}/{node_id}/lock") is not None:
             raise ConfigError(f"node {node_id} runs; end its process first, then remove it")
-        with audited(self.client, by, "node rm", f"node {node_id}"), reported(NODES):
-            self.client.delete(f"{NODES}/{node_id}", recursive=True)
+        with audited(self.client, by, "node rm", f"node {node_id}"):
+            drop_tree(self.client, f"{NODES}/{node_id}")
 
     def wish(self, node_id: str, watch: Watch | None = None) -> NodeWish:
         path = f"{NODES}/{node_id}/wanted"

@@ -22,7 +22,7 @@ from cdcbus.tasks.config.named_sources import (
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import connect
-from cdcbus.tasks.zookeeper.znode import reported
+from cdcbus.tasks.zookeeper.znode import answer, get_children, reported
 
 
 def source_path(name: str) -> str:
@@ -38,11 +38,7 @@ class SourceNodes:
 
     def names(self) -> list[str]:
         """The names of all sources, sorted."""
-        with reported(IN_ZOOKEEPER):
-            try:
-                return sorted(self._client.get_children(IN_ZOOKEEPER))
-            except NoNodeError:
-                return []
+        return get_children(self._client, IN_ZOOKEEPER)
 
     def get(self, name: str) -> NamedSource | None:
         """The source, or None. Raises ConfigError when its znode does not hold one, or it is
@@ -50,7 +46,7 @@ class SourceNodes:
         path = source_path(name)
         with reported(path):
             try:
-                data = self._client.get(path)[0]
+                data: bytes = answer(self._client.get_async(path))[0]
             except NoNodeError:
                 return None
         return source_in(name, data)
@@ -65,11 +61,11 @@ class SourceNodes:
         with audited(self._client, by, how, f"source {name}"), reported(path):
             try:
                 # Create first: whether it exists is decided by ZooKeeper, not by an earlier look.
-                self._client.create(path, data, makepath=True)
+                answer(self._client.create_async(path, data, makepath=True))
             except NodeExistsError as error:
                 if not is_replacing:
                     raise ConfigError(f"{path} exists already; --replace overwrites it") from error
-                self._client.set(path, data)
+                answer(self._client.set_async(path, data))
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from cdcbus.tasks.zookeeper.znode import (
     answer,
     camel_case_fields,
     drop_node,
+    drop_tree,
     get_children,
     get_node,
     is_own,
@@ -289,12 +290,11 @@ class TaskNodes:
             raise PositionConflict(
                 f"task {task_id} is running; stop it first: cdcbus task stop {task_id}"
             )
-        with reported(path):
-            try:
-                self.client.delete(path, recursive=True)
-            # A process that still reports creates znodes while they are deleted.
-            except NotEmptyError as error:
-                raise PositionConflict(f"{path} is written at the same time; try again") from error
+        try:
+            drop_tree(self.client, path)
+        # A process that still reports creates znodes while they are deleted.
+        except NotEmptyError as error:
+            raise PositionConflict(f"{path} is written at the same time; try again") from error
 
 
 # Cut off a failure's sentence, because the pause differs each time.

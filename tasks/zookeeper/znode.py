@@ -216,6 +216,15 @@ def drop_node(client: KazooClient, path: str) -> None:
             return
 
 
+def drop_tree(client: KazooClient, path: str) -> None:
+    """Deletes the znode, if it exists, and all below it. Raises NotEmptyError where another process
+    creates some meanwhile."""
+    # kazoo's own has no limit of time.
+    for name in get_children(client, path):
+        drop_tree(client, f"{path}/{name}")
+    drop_node(client, path)
+
+
 def now() -> str:
     """The current time in the form of these znodes, which is porter's: UTC, to the second."""
     return f"{datetime.now(UTC):{STAMP}}"

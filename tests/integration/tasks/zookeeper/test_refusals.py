@@ -4,7 +4,9 @@ that passes."""
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from threading import Thread
 
 import pytest
 from kazoo.client import KazooClient
@@ -12,11 +14,16 @@ from kazoo.security import READ_ACL_UNSAFE
 
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
 from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.position.history import set_positions
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
-from cdcbus.tasks.zookeeper.znode import get_node, put_node
+from cdcbus.tasks.zookeeper.source_registry import SourceNodes
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.tasks.zookeeper.znode import drop_tree, get_node, put_node
+from tests.support.line import Line
 from tests.support.private_zookeeper import private_zookeeper
 
 pytestmark = pytest.mark.integration
@@ -56,6 +63,55 @@ def test_a_client_comes_back_after_its_process_could_open_no_files(zookeeper: st
         [sys.executable, "-c", STARVED, address], capture_output=True, text=True, timeout=60
     )
     assert ran.returncode == 0, ran.stderr
+
+
+# Longer than any of these may wait for an answer.
+ANSWERED_SECONDS = 30.0
+
+
+def test_a_request_that_zookeeper_does_not_answer_ends(zookeeper: str, name: str) -> None:
+    """Its client only connects again and again: what has no limit waits for ever."""
+    with closing(Line(zookeeper)) as line:
+        client = connect(f"{line.address}/{name}")
+        sources, dists = SourceNodes(client), DistNodes(client)
+        line.cut()
+        requests: dict[str, Callable[[], object]] = {
+            "names": sources.names,
+            "get": lambda: sources.get("shop"),
+            "put": lambda: sources.put("shop", {}, True, "ann"),
+            "store": lambda: dists.put({"7": {"shop": {}}}, True),
+            "task": lambda: TaskNodes(client).remove("7"),
+            "node": lambda: BusNodes(client).remove("n1", "ann"),
+            "tree": lambda: drop_tree(client, "/datas/task/7"),
+        }
+        ended: dict[str, type[BaseException] | None] = {}
+
+        def ask(what: str, request: Callable[[], object]) -> None:
+            try:
+                request()
+                ended[what] = None
+            except BaseException as error:
+                ended[what] = type(error)
+
+        asking = [Thread(target=ask, args=each, daemon=True) for each in requests.items()]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join(ANSWERED_SECONDS)
+        assert ended == dict.fromkeys(requests, PositionUnavailable)
+        client.stop()
+        client.close()
+
+
+def test_a_tree_is_deleted_with_all_below_it(zookeeper: str, name: str) -> None:
+    client = connect(f"{zookeeper}/{name}")
+    for path in ("/datas/task/7/a/b", "/datas/task/7/c", "/datas/task/70"):
+        client.create(path, makepath=True)
+    drop_tree(client, "/datas/task/7")
+    drop_tree(client, "/datas/task/7")
+    assert client.get_children("/datas/task") == ["70"]
+    client.stop()
+    client.close()
 
 
 @pytest.fixture(scope="module")
