@@ -300,7 +300,13 @@ def within(seconds: float, ask: Callable[[], list[TargetRow]]) -> list[TargetRow
             # By this thread, not by the caller: a look at a target that hangs counts until it ends.
             _LOOKS.release()
 
-    Thread(target=run, name="target-row", daemon=True).start()
+    try:
+        Thread(target=run, name="target-row", daemon=True).start()
+    except RuntimeError as error:
+        _LOOKS.release()
+        raise TargetUnavailable(
+            "this node may start no more threads: raise its limit (ulimit -u, pids), or try again"
+        ) from error
     try:
         return future.result(seconds)
     except TimeoutError:

@@ -10,6 +10,7 @@ from cdcbus.consumer.records.dead_letters import DeadLetter, OpenDeadLetter
 from cdcbus.ops.services import target_rows as looks
 from cdcbus.ops.web.records.letter_row import of_same_row
 from cdcbus.plugins.errors import TargetUnavailable
+from tests.support.no_threads import without_threads
 
 
 def letter(offset: int, key: bytes | None, partition: int = 0) -> OpenDeadLetter:
@@ -52,3 +53,14 @@ def test_what_a_look_raises_is_raised() -> None:
 
     with pytest.raises(TargetUnavailable, match="away"):
         looks.within(60, fail)
+
+
+def test_looks_that_no_thread_could_be_started_for_do_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as full:
+        without_threads(full, "target-row")
+        for _ in range(looks.LOOKS_AT_ONCE):
+            with pytest.raises(TargetUnavailable, match="may start no more threads"):
+                looks.within(60, list)
+    assert looks.within(60, list) == []
