@@ -28,8 +28,9 @@ class Catalog:
     the user has no right to, the columns for which it is missing, and whether these are all.
     `types`: each column, and its type and collation as CREATE TABLE takes them. `view`: the SELECT
     of a view, as text with all names in backticks. `may_create`: whether the user may create tables
-    in the default schema; empty = cannot be queried. `hold`: see `hold`; None where the queries
-    show every table while DDL changes it.
+    in the default schema; empty = cannot be queried. `folds`: whether names that differ in case are
+    one table; empty = they are two. `hold`: see `hold`; None where the queries show every table
+    while DDL changes it.
     """
 
     names: str
@@ -41,6 +42,7 @@ class Catalog:
     rights: str = ""
     view: str = ""
     may_create: str = ""
+    folds: str = ""
     hold: Callable[[Connection, TableId], bool | None] | None = None
 
 
@@ -52,6 +54,11 @@ def reflect(
     hold(connection, catalog, name)
     table = _exact(connection, catalog, dialect, name)
     return table or _any_case(connection, catalog, dialect, name)
+
+
+def folds_names(connection: Connection, catalog: Catalog) -> bool:
+    """Whether names that differ in case are one table. Raises DBAPIError."""
+    return bool(catalog.folds and connection.execute(text(catalog.folds)).scalar())
 
 
 def hold(connection: Connection, catalog: Catalog, name: TableId) -> bool | None:

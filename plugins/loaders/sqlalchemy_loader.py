@@ -4,7 +4,7 @@ the offset it ends at."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
@@ -26,7 +26,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.loaders import offset_table, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
-from cdcbus.plugins.loaders.catalog import reflect
+from cdcbus.plugins.loaders.catalog import folds_names, reflect
 from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.marking import Marking
@@ -72,6 +72,16 @@ class JdbcBatch:
         database = self._database
         with database.connected(f"table {name}") as connection:
             return reflect(connection, database.dialect.catalog, database.dialect.name, name)
+
+    def is_one_table(self, names: Collection[TableId]) -> bool:
+        """Whether rows of names that differ in case only would come into one table: only one is
+        there, or the server takes them for one. Raises TargetError, ConfigError."""
+        found = {table.id for table in map(self.table, names) if table}
+        if not found:
+            return False
+        database = self._database
+        with database.connected("names of tables") as connection:
+            return len(found) == 1 or folds_names(connection, database.dialect.catalog)
 
     def refresh(self, name: TableId) -> None:
         """Drops a table from the cache, under every spelling that it was asked for by."""

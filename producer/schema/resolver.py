@@ -106,7 +106,8 @@ class SchemaReader:
         if self._ask("SHOW VARIABLES LIKE %s", _SHOWS_HIDDEN_KEYS):
             self._ask(f"SET SESSION {_SHOWS_HIDDEN_KEYS} = ON")
         [[folds_names, version]] = self._ask("SELECT @@lower_case_table_names, VERSION()")
-        self.folds_names = bool(folds_names)
+        # As text where a reader takes cells as they come.
+        self.folds_names = int(folds_names) != 0
         self._is_mariadb = "mariadb" in str(version).lower()
         self._has_dictionary = not self._is_mariadb and not str(version).startswith("5.")
 
@@ -341,6 +342,10 @@ class SchemaReader:
         asked = {self._folded(table): table for table in tables}
         schemas = {table.schema for table in tables}
         names = {table.table for table in tables}
+        # MariaDB takes a list of names that differ in case only for one name.
+        for some in (schemas, names):
+            if len(some) > 1:
+                some.add("")
         where = f"WHERE table_schema IN %s AND table_name IN %s {rest}"
         query = f"SELECT table_schema, table_name, {columns} FROM information_schema.{view} {where}"
         for schema, name, *row in self._ask(query, schemas, names):

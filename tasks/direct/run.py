@@ -62,6 +62,7 @@ from cdcbus.tasks.direct.course import Course
 from cdcbus.tasks.direct.given import check_progress, given, has_loaded, refusal
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
 from cdcbus.tasks.direct.pool import Sourced, load_all
+from cdcbus.tasks.lineage.case_twins import merged_twins
 from cdcbus.tasks.process_identity import is_gone
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
 from cdcbus.tasks.runtime.runner import stop_signals
@@ -256,6 +257,7 @@ def _checked_tables(
         reader = ChunkReader(source.feed.fetch.source, source.server)
         with servers.reported(source.feed.fetch.source), closing(reader):
             both = mapped_tables(source.feed, source.connection)
+            pairs = []
             unreadable = []
             for table, its in both.unreadable.items():
                 seen.append(table)
@@ -269,6 +271,7 @@ def _checked_tables(
                 if not _is_wanted(table, [mapped.target], names, known):
                     continue
                 _refuse_second(opened, source, table)
+                pairs.append((table, mapped.target))
                 selected = source.tables.get(table) or reader.describe(table)
                 if selected is None:
                     raise ConfigError(f"table {table} no longer exists, or cannot be read")
@@ -278,6 +281,8 @@ def _checked_tables(
                 assert target is not None
                 targets[target.id] = target
                 source.tables[table] = selected
+            for why in merged_twins(pairs, opened.loader.is_one_table).values():
+                raise ConfigError(why)
     if not names and not known and (missing := unseen(load, seen)):
         raise ConfigError(unseen_reason(", ".join(missing)))
     chosen: set[TableId] = set()

@@ -17,11 +17,14 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.transform.idle_columns import idle_columns
+from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.route import Route
+from cdcbus.tasks.lineage.case_twins import merged_twins
 from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.records import Sample, check_records
 from cdcbus.tasks.preflight.result import (
@@ -166,6 +169,7 @@ def check_target_tables(
     mapper = task.mapper
     seen: list[CheckResult] = []
     with closing(_loader(task)) as loader:
+        seen += probe("target tables", partial(_twins, mapper, samples, loader))
         for _, source in sorted(sources.items()):
             for route in mapper.routes(source):
                 seen += probe(
@@ -173,6 +177,19 @@ def check_target_tables(
                     partial(_table, route, samples.get(source), loader),
                 )
     return seen
+
+
+def _twins(
+    mapper: Mapper, samples: Mapping[TableId, Sample], loader: Loader
+) -> Iterator[CheckResult]:
+    """Warnings about records of tables that differ in case only, and go to one target table."""
+    pairs = [(source, route.target) for source in samples for route in mapper.routes(source)]
+    # A loader of another package does not say more than that both go to one name.
+    is_one_table = loader.is_one_table if isinstance(loader, JdbcBatch) else lambda _: False
+    for target, why in merged_twins(pairs, is_one_table).items():
+        yield warning(
+            f"target table {target}", why, "If one was renamed to the other, all is well."
+        )
 
 
 def _table(route: Route, sample: Sample | None, loader: Loader) -> list[CheckResult]:

@@ -15,7 +15,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders import open_target
-from cdcbus.plugins.loaders.catalog import reflect
+from cdcbus.plugins.loaders.catalog import folds_names, reflect
 from cdcbus.plugins.loaders.dialect import run_plain
 from cdcbus.plugins.loaders.engine import Database, open_database
 from cdcbus.plugins.loaders.jdbc_url import read_url
@@ -23,6 +23,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
 from cdcbus.tasks.control.source_of import unseen as unseen_of
+from cdcbus.tasks.lineage.case_twins import merged_twins
 from cdcbus.tasks.schema.compare import Difference, differences
 from cdcbus.tasks.schema.create_table import (
     PLAIN_BACKSLASHES,
@@ -158,7 +159,7 @@ def make_plan(
 ) -> SchemaPlan:
     """The plan from the source's tables and the target's; changes nothing. Raises CdcError."""
     assert isinstance(load.target, JdbcTarget)
-    found, unreadable = _described(feeds)
+    found, unreadable, by_feed = _described(feeds)
     names = unseen_of(load, [*(each.source.id for each, _ in found), *unreadable])
     unseen = (*names, *map(str, unreadable))
     url = read_url(load.target)
@@ -179,8 +180,14 @@ def make_plan(
         database.engine.connect() as at_target,
     ):
         target = _target(at_target, dialect, load.target.zero_date)
-        for table in _defined(load, found, target):
-            tables.append(_plan(at_target, database, table, with_indexes))
+        defined = _defined(load, found, target)
+        # Here both can be created, unless the server takes their names for one.
+        is_one = folds_names(at_target, database.dialect.catalog)
+        for pairs in by_feed:
+            for why in merged_twins(pairs, lambda _: is_one).values():
+                raise ConfigError(why)
+        for table in defined:
+            tables.append(_plan(at_target, database, table, defined, with_indexes))
             at_target.rollback()  # lets go of the table, which others may be waiting to alter
             if table.id.schema:
                 schemas.add(table.id.schema)
@@ -193,14 +200,18 @@ def make_plan(
 
 def _described(
     feeds: Sequence[Feed],
-) -> tuple[list[tuple[MappedTable, TableDetails]], list[TableId]]:
-    """The tables, and those that cannot be read."""
+) -> tuple[
+    list[tuple[MappedTable, TableDetails]], list[TableId], list[list[tuple[TableId, TableId]]]
+]:
+    """The tables, those that cannot be read, and the names of source and target by feed."""
     found = []
     unreadable: list[TableId] = []
+    by_feed = []
     for feed in feeds:
         with source_connection(feed.fetch.source, READ_SECONDS) as connection:
             both = mapped_tables(feed, connection)
             mapped = both.tables
+            by_feed.append([(each.source.id, each.target) for each in mapped])
             unreadable += both.unreadable
             reader = SchemaReader(connection)
             with reader.held({each.source.id for each in mapped}) as there:
@@ -214,7 +225,7 @@ def _described(
                     "being replaced by another, do this again when that is done"
                 )
             found.append((each, details[each.source.id]))
-    return found, unreadable
+    return found, unreadable, by_feed
 
 
 def _defined(
@@ -231,11 +242,16 @@ def _defined(
 
 
 def _plan(
-    connection: Connection, database: Database, wanted: TableDefinition, with_indexes: bool
+    connection: Connection,
+    database: Database,
+    wanted: TableDefinition,
+    all_wanted: Sequence[TableDefinition],
+    with_indexes: bool,
 ) -> TablePlan:
     dialect = database.dialect.name
     table = reflect(connection, database.dialect.catalog, dialect, wanted.id)
-    if table is None:
+    # A name that differs in case will do, unless it is another wanted table's.
+    if table is None or (table.id != wanted.id and table.id in {each.id for each in all_wanted}):
         return TablePlan(wanted, False, _statements(wanted, dialect, with_indexes))
     collations: dict[str, str] = {}
     if dialect == "mysql":

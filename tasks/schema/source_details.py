@@ -99,7 +99,8 @@ def read_details(connection: Connection, tables: Iterable[TableId]) -> dict[Tabl
     """The details of the tables, from four queries for any number of tables."""
     wanted = sorted(tables)
     # Two lists instead of pairs: a few more tables may match, which nobody asks for.
-    names = {table.schema for table in wanted}, {table.table for table in wanted}
+    # MariaDB takes a list of names that differ in case only for one name.
+    names = {"", *(table.schema for table in wanted)}, {"", *(table.table for table in wanted)}
 
     def rows(columns: str, view: str, order: str) -> Iterator[tuple[TableId, list[Any]]]:
         sql = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -40,6 +40,7 @@ from cdcbus.tasks.control.source_of import (
     unseen_reason,
 )
 from cdcbus.tasks.control.uses import Uses
+from cdcbus.tasks.lineage.case_twins import merged_twins
 from cdcbus.tasks.lineage.sharing import may_send, other_writers
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Lag, fetch_position
@@ -199,10 +200,15 @@ def verify(
     for target, sources in unreadable.items():
         error = unreadable_reason(sources)
         yield TableReport(str(target), list(map(str, sources)), error=error), None
+    twins = _merged_twins(opened, groups)
     for target, mapped in groups.items():
         if target in unreadable:
             continue
         report = TableReport(str(target), list(map(str, _source_names(mapped))))
+        if target in twins:
+            report.error = twins[target]
+            yield report, None
+            continue
         try:
             comparison = comparison_of(opened, target, mapped, options, where, told)
         except CdcError as error:
@@ -245,6 +251,18 @@ def _doubt(report: TableReport, beside: Beside, feeds: Mapping[str, Unread]) -> 
             f"{report.of_others:,} rows that only the target has may be of a task that cannot be "
             f"read: {shown(beside.unread)}; correct what is wrong there, and run it again"
         )
+
+
+def _merged_twins(opened: Opened, groups: Groups) -> dict[TableId, str]:
+    found: dict[TableId, str] = {}
+    for feed in opened.feeds:
+        pairs = []
+        for target, mapped in groups.items():
+            pairs += [(each.source.id, target) for of, each in mapped if of is feed]
+        # Where several target tables match a name, the comparison says so.
+        with suppress(ConfigError):
+            found |= merged_twins(pairs, opened.loader.is_one_table)
+    return found
 
 
 Groups = dict[TableId, list[tuple[Feed, MappedTable]]]

@@ -107,6 +107,7 @@ CATALOG: Final = Catalog(
             + (SELECT COUNT(*) FROM information_schema.schema_privileges
                 WHERE privilege_type = 'CREATE' AND DATABASE() LIKE table_schema
                     AND grantee = {_GRANTEE})""",
+    folds="SELECT @@lower_case_table_names",
     hold=hold,
 )
 COARSE: Final = text(

@@ -74,6 +74,34 @@ def test_equal_rows_are_no_proof_while_a_fetch_task_beside_cannot_be_read(shop: 
     assert CliRunner().invoke(main, words).exit_code == 0
 
 
+def test_tables_whose_names_differ_in_case_are_not_taken_for_one(shop: Shop) -> None:
+    """Not where the target has both; where it has one, each replaces rows of the other."""
+    shop.cursor.execute("SELECT @@lower_case_table_names")
+    if shop.cursor.fetchone() != (0,):
+        pytest.skip("the source has no such tables")
+    for table in ("Orders", "orders"):
+        shop.cursor.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, {table}_only INT)")
+        shop.cursor.execute(f"INSERT INTO {table} VALUES (1, 2)")
+    fetch, load = shop.fetch(source_of(shop)), shop.load("postgresql")
+    words = [str(load.file), "--source", str(fetch.file)]
+    made = CliRunner().invoke(main, ["schema", "apply", *words, "--yes"])
+    assert made.exit_code == 0, made.output
+    for table in ("Orders", "orders"):
+        shop.postgresql(f'INSERT INTO {shop.name}."{table}" VALUES (1, 2)')
+    equal = verify_still(shop, "postgresql")
+    assert (equal.code, len(equal.tables)) == (0, 2), equal.output
+    shop.postgresql(f'DROP TABLE {shop.name}."Orders"')
+    merged = verify_still(shop, "postgresql")
+    assert merged.code == 2, merged.output
+    for report in merged.tables:
+        assert "differ in case only" in report["error"]
+    there = ["--zookeeper", shop.addresses.zookeeper]
+    loaded = CliRunner().invoke(main, ["snapshot", "run", "--direct", *words, *there])
+    assert "differ in case only" in loaded.output
+    planned = CliRunner().invoke(main, ["schema", "plan", *words])
+    assert f'CREATE TABLE "{shop.name}"."Orders"' in planned.output
+
+
 def test_former_rows_of_a_versioned_table_are_compared_too(shop: Shop) -> None:
     """As the target gets them from the binlog."""
     shop.cursor.execute("SELECT VERSION()")

@@ -220,7 +220,7 @@ def checked_tables(
     for place in shown:
         feed = SimpleNamespace(place=place, fetch=SimpleNamespace(source=None))
         sources.append(SimpleNamespace(feed=feed, server=None, connection=None, tables={}))
-    loader = SimpleNamespace(table=lambda table: SimpleNamespace(id=table))
+    loader = SimpleNamespace(table=lambda table: SimpleNamespace(id=table), is_one_table=bool)
     opened: Any = SimpleNamespace(load=load, sources=sources, loader=loader, further=[])
     run._checked_tables(opened, names, {})
     return {source.feed.place: list(source.tables) for source in sources}

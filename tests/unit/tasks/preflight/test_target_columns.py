@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
@@ -11,6 +13,7 @@ from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.cells.expression import constant
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.tasks.preflight.load import _twins
 from cdcbus.tasks.preflight.records import Sample, describe_unreadable, other_form
 from cdcbus.tasks.preflight.result import CheckResult
 from cdcbus.tasks.preflight.target_columns import describe_columns
@@ -307,3 +310,12 @@ def test_columns_without_types_are_refused_where_a_zone_is_named() -> None:
     seen = odd(list(describe_columns(route, sample(Column("ID")), target("id"))))
     assert [outcome for outcome, *_ in seen] == ["error"]
     assert "comes without its type" in seen[0][1]
+
+
+def test_tables_that_differ_in_case_and_go_to_one_target_table_are_told() -> None:
+    twins: Any = {TableId("shop", name): None for name in ("Orders", "orders")}
+    rule = MapperRule(None, ("orders", "sales"))
+    loader: Any = None
+    (seen, *others) = _twins(Mapper([rule]), twins, loader)
+    assert (seen.subject, others) == ("target table shop.sales", [])
+    assert not list(_twins(Mapper([]), twins, loader))

@@ -27,6 +27,7 @@ def reports(monkeypatch: pytest.MonkeyPatch, mapped: Mapped, *tables: str) -> di
     monkeypatch.setattr(run, "comparison_of", comparison_of)
     opened: Any = SimpleNamespace(
         feeds=[SimpleNamespace(place="f")],
+        loader=SimpleNamespace(is_one_table=bool),
         sources={"f": None},
         task=SimpleNamespace(task_id="7", includes=frozenset({"SHOP.PARTS"})),
     )
