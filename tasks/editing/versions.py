@@ -8,7 +8,7 @@ of its text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 import orjson
 from kazoo.client import KazooClient
 
-from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionConflict
 from cdcbus.tasks.editing.masked import masked_text
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.connection import ROOT
+from cdcbus.tasks.zookeeper.connection import REQUEST_BYTES, ROOT
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import get_node, now
@@ -27,6 +27,8 @@ from cdcbus.tasks.zookeeper.znode import get_node, now
 VERSIONS = 50
 # ZooKeeper takes 1 MB; the newest version is always kept.
 VERSIONS_BYTES = 256 << 10
+# What is written at once, and generously what a znode takes in a request beside its data.
+AT_ONCE_BYTES, ZNODE_BYTES = REQUEST_BYTES - (64 << 10), 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,18 @@ def put_tasks(
     how: str,
     expected: Mapping[str, Dist] | None = None,
 ) -> None:
-    """Stores the texts of tasks, all or none, each as a new version and with an audit record.
+    """Stores the texts of tasks, each as a new version and with an audit record: all or none, or
+    where they are more than ZooKeeper takes at once, group by group, and an error says which are
+    stored.
 
     `expected`: the text that a task must still have. Raises PositionConflict if it has another one,
     or somebody writes it at the same time, and what `DistNodes.put` raises.
     """
     nodes = DistNodes(client)
-    writes = []
+    if not is_replacing:
+        nodes.refuse_existing(tasks)
+    writes: dict[str, tuple[bytes, int | None]] = {}
+    sizes: dict[str, int] = {}
     for task_id, dists in tasks.items():
         before = _before(nodes, task_id)
         if expected is not None and task_id in expected and before != expected[task_id]:
@@ -78,28 +85,66 @@ def put_tasks(
         text = masked_text(merged(list(dists.values())))
         if not found or found[-1].text != text:
             found.append(Version(now(), by, how, text))
-        writes.append((versions_path(task_id), versions_to_json(found), version))
+        bytes_ = sum(ZNODE_BYTES + len(orjson.dumps(dist)) for dist in dists.values())
+        data = versions_to_json(found, AT_ONCE_BYTES - bytes_ - ZNODE_BYTES)
+        writes[task_id] = data, version
+        sizes[task_id] = bytes_ + ZNODE_BYTES + len(data)
+    stored: list[str] = []
+    for group in _fitting(sizes):
+        try:
+            _put_at_once(
+                nodes, {each: tasks[each] for each in group}, is_replacing, by, how, writes
+            )
+        except CdcError as error:
+            if not stored:
+                raise
+            raise type(error)(f"{error}. Stored before that: {', '.join(stored)}") from error
+        stored += group
 
+
+def _fitting(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """The tasks in groups that fit into a request; one that does not fit has its own."""
+    group: list[str] = []
+    left = AT_ONCE_BYTES
+    for task_id, size in sizes.items():
+        if group and size > left:
+            yield group
+            group, left = [], AT_ONCE_BYTES
+        group.append(task_id)
+        left -= size
+    yield group
+
+
+def _put_at_once(
+    nodes: DistNodes,
+    tasks: Mapping[str, Mapping[str, Dist]],
+    is_replacing: bool,
+    by: str,
+    how: str,
+    writes: Mapping[str, tuple[bytes, int | None]],
+) -> None:
     def with_versions(transaction: Any) -> None:
-        for path, data, version in writes:
+        for task_id in tasks:
+            data, version = writes[task_id]
             if version is None:
-                transaction.create(path, data)
+                transaction.create(versions_path(task_id), data)
             else:
-                transaction.set_data(path, data, version)
+                transaction.set_data(versions_path(task_id), data, version)
 
     # The audit of each task is open until all are stored, as they fail together.
     with ExitStack() as notes:
         for task_id in tasks:
-            notes.enter_context(audited(client, by, how, f"task {task_id}"))
+            notes.enter_context(audited(nodes.client, by, how, f"task {task_id}"))
         nodes.put(tasks, is_replacing, with_versions)
 
 
-def versions_to_json(versions: Sequence[Version]) -> bytes:
+def versions_to_json(versions: Sequence[Version], most_bytes: int = VERSIONS_BYTES) -> bytes:
     """The newest versions that fit, as JSON."""
+    most_bytes = min(most_bytes, VERSIONS_BYTES)
     kept = [asdict(version) for version in versions[-VERSIONS:]]
     data = orjson.dumps({"versions": kept})
     # Texts of hundreds of mapper lines are long, so the number alone does not limit the size.
-    while len(data) > VERSIONS_BYTES and len(kept) > 1:
+    while len(data) > most_bytes and len(kept) > 1:
         kept.pop(0)
         data = orjson.dumps({"versions": kept})
     return data

@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.porter.dist_json import parse_dist
-from cdcbus.tasks.zookeeper.connection import ROOT, connect
+from cdcbus.tasks.zookeeper.connection import LOST, REQUEST_BYTES, ROOT, connect
 from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import answer, reported
 
@@ -36,13 +36,13 @@ class DistNodes:
     PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
-        self._client = client
+        self.client = client
 
     def get(self, task_id: str) -> Dist | None:
         """The task, or None. Raises ConfigError when its znodes do not hold a valid one."""
         directory = dist_path(task_id)
         with reported(directory):
-            nodes = _below(self._client, directory)
+            nodes = _below(self.client, directory)
         if not nodes:
             return None
         try:
@@ -53,13 +53,13 @@ class DistNodes:
     def ids(self) -> list[str]:
         """The tasks of which ZooKeeper holds something, also those without a text."""
         with reported(TASKS):
-            return _children(self._client, TASKS)
+            return _children(self.client, TASKS)
 
     def refuse_existing(self, task_ids: Iterable[str]) -> None:
         """Raises ConfigError when one of the tasks exists. For use before anything is stored."""
         with reported(TASKS):
             for task_id in task_ids:
-                if _children(self._client, dist_path(task_id)):
+                if _children(self.client, dist_path(task_id)):
                     raise _exists(task_id)
 
     def put(
@@ -71,15 +71,15 @@ class DistNodes:
         """Stores the znodes of tasks, by id and swimlane, all or none, and removes those that a
         task no longer has. `also`: adds writes to the transaction.
 
-        Raises ConfigError when a task exists and `is_replacing` is not set, PositionConflict when
-        somebody else writes one at the same time.
+        Raises ConfigError when a task exists and `is_replacing` is not set, or all is too large for
+        ZooKeeper, PositionConflict when somebody else writes one at the same time.
         """
         with reported(TASKS):
-            transaction = self._client.transaction()
+            transaction = self.client.transaction()
             for task_id, dists in tasks.items():
-                answer(self._client.ensure_path_async(dist_path(task_id)))
+                answer(self.client.ensure_path_async(dist_path(task_id)))
                 # A znode that appears or vanishes after this fails the transaction.
-                before = set(_children(self._client, dist_path(task_id)))
+                before = set(_children(self.client, dist_path(task_id)))
                 if before and not is_replacing:
                     raise _exists(task_id)
                 # Topics that the task no longer has: their texts would still be merged into it.
@@ -90,7 +90,18 @@ class DistNodes:
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
             # Versions of the texts join this transaction: never one without the other.
             also(transaction)
-            results = answer(transaction.commit_async())
+            size = sum(len(getattr(each, "data", b"")) for each in transaction.operations)
+            try:
+                results = answer(transaction.commit_async())
+            except LOST as error:
+                if size < REQUEST_BYTES:
+                    raise
+                raise ConfigError(
+                    f"the texts of task {', '.join(tasks)} have {size:,} bytes together, as each "
+                    "topic has one, and ZooKeeper ends the connection, as it takes 1 MB at once; "
+                    "raise jute.maxbuffer of all its servers (-Djute.maxbuffer=8388608), or have "
+                    "several tasks read the topics"
+                ) from error
         reason = _failure(results)
         if isinstance(reason, NodeExistsError | NoNodeError | BadVersionError):
             raise PositionConflict(

@@ -152,8 +152,8 @@ def store(
     bus: BusSettings,
     put_before: Callable[[KazooClient], None] = lambda _: None,
 ) -> None:
-    """Puts tasks into ZooKeeper, all or none. `put_before`: stores what they need to start, once no
-    task is refused: a task that is there already could be started without it."""
+    """Puts tasks into ZooKeeper, as `put_tasks` does. `put_before`: stores what they need to start,
+    once no task is refused: a task that is there already could be started without it."""
     from cdcbus.ops.cli.task.imported_positions import HOW
     from cdcbus.ops.services.zookeeper_client import bus_client
     from cdcbus.tasks.editing.versions import put_tasks

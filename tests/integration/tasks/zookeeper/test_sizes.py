@@ -1,12 +1,16 @@
 """What is too large for a request to ZooKeeper."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
+from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.editing.versions import put_tasks, versions_of
 from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import FAILURES_KEPT, Run, TaskNodes
 
@@ -43,3 +47,36 @@ def test_the_state_of_a_task_with_a_huge_reason_is_reported(client: KazooClient)
     assert stat is not None
     assert run.reason == stat.reason
     assert run.reason.endswith("7; reset it")
+
+
+def texts(task_id: str, topics: int, change: str) -> dict[str, dict[str, Any]]:
+    """A task of 20 KB a topic."""
+    dist = {"taskId": task_id, "mapper": change * 20_000}
+    return {task_id: {f"topic-{number}": dist for number in range(topics)}}
+
+
+def test_tasks_that_are_too_large_together_are_stored_with_all_their_versions(
+    client: KazooClient,
+) -> None:
+    for change in ("a", "b", "c"):
+        tasks: dict[str, dict[str, Any]] = {}
+        for number in range(30):
+            tasks |= texts(str(number), 1, change)
+        put_tasks(client, tasks, True, "somebody", "task import")
+    stored = DistNodes(client).get("29")
+    assert stored is not None
+    assert stored["mapper"] == "c" * 20_000
+    assert {len(versions_of(client, task_id)) for task_id in tasks} == {3}
+    with pytest.raises(ConfigError, match="task 29 is in ZooKeeper already"):
+        put_tasks(client, texts("new", 1, "a") | texts("29", 1, "a"), False, "somebody", "import")
+    assert DistNodes(client).get("new") is None
+
+
+def test_a_task_of_too_many_topics_is_refused_with_its_size(client: KazooClient) -> None:
+    # With versions of its text beside it, of which the older ones have no room.
+    for change in ("a", "b", "c", "d"):
+        put_tasks(client, texts("1", 47, change), True, "somebody", "task import")
+    assert len(versions_of(client, "1")) < 4
+    with pytest.raises(ConfigError, match=r"texts of task 2 have 1,2\d\d,\d{3} bytes.*maxbuffer"):
+        put_tasks(client, texts("2", 60, "a"), True, "somebody", "task import")
+    assert DistNodes(client).get("2") is None
