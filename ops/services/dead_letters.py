@@ -37,7 +37,7 @@ NO_REPLAY = (
 
 class LargeRow(NamedTuple):
     """`record` names the place of the row: TOPIC/FILE:PLACE/ROW/NUMBER, the event's first row in
-    its transaction and the number after it."""
+    its transaction and the number after it, and a digest of which row it is."""
 
     record: str
     reason: str

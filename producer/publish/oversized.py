@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple
 
 from cdcbus.plugins.kafka.record_key import Record
@@ -29,8 +30,8 @@ class LargeRecord(NamedTuple):
 
 
 def dead_letter(task_id: str, record: LargeRecord, key: bytes, size_bytes: int) -> Record:
-    """The record for the dead-letter topic: an empty value, a key that names task and place in the
-    binlog, so that a letter sent twice counts once, and headers with the record's key and
+    """The record for the dead-letter topic: an empty value, a key that names task, place in the
+    binlog and row, so that a letter sent twice counts once, and headers with the record's key and
     everything else known about it."""
     headers = {
         "reason": f"a record of {size_bytes} bytes is too large for topic {record.topic}",
@@ -40,7 +41,13 @@ def dead_letter(task_id: str, record: LargeRecord, key: bytes, size_bytes: int) 
         "row": str(record.row + record.number),
         "bytes": str(size_bytes),
     }
-    place = f"{record.topic}/{record.file}:{record.pos}/{record.row}/{record.number}"
+    # Another server's binlog has other rows at the same place, as has one that was reset. Rows
+    # without a key are told apart by their size, which may vary with the epoch.
+    which = b"\n".join((record.table.encode(), key or str(size_bytes).encode()))
+    place = (
+        f"{record.topic}/{record.file}:{record.pos}/{record.row}/{record.number}/"
+        f"{sha256(which).hexdigest()[:12]}"
+    )
     texts = {f"cdcbus.{name}": text.encode() for name, text in headers.items()}
     return {
         "key": f"{task_id}\n{place}".encode(),

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.dead_letters import DeadLetterQueue
 
 # TOPIC/PARTITION/OFFSET, with a digest where several records had that offset, or of a fetch task
-# TOPIC/FILE:PLACE/ROW/NUMBER.
-RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+(?:/[0-9a-f]{12})?|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
+# TOPIC/FILE:PLACE/ROW/NUMBER/DIGEST; letters of earlier versions have no digest.
+RECORD = re.compile(r"[\w.-]+/(?:[0-9]+|[^/\s]+:[0-9]+/[0-9]+)/[0-9]+(?:/[0-9a-f]{12})?")
 
 _task = click.argument("word", metavar="FILE|ID")
 _all = click.option("--all", "takes_all", is_flag=True, help="All open dead letters of the task.")
@@ -44,7 +44,7 @@ def _read_records(
         if not RECORD.fullmatch(word):
             raise click.BadParameter(
                 "expected TOPIC/PARTITION/OFFSET, or for a fetch task "
-                "TOPIC/FILE:PLACE/ROW/NUMBER, as `cdcbus dlq list` prints it, "
+                "TOPIC/FILE:PLACE/ROW/NUMBER/DIGEST, as `cdcbus dlq list` prints it, "
                 f"not {word!r}"
             )
     return words
