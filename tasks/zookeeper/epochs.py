@@ -1,16 +1,15 @@
 """The epoch of a fetch task's swimlane: a number in `/datas/task/<id>/epoch/<swimlane>` that grows
 with each holder of its lock.
 
-Each epoch is at least the time in milliseconds, and higher than all that any task of this bus has
-had (`/datas/epoch`). So epochs keep growing if the znode is lost or the task moves to another
-ZooKeeper; also where the task is removed and stored again, and the clock that gave its last epoch
-was ahead: consumers would leave out all records until the time had come that it showed.
+Each epoch is at least the time in milliseconds, so that epochs keep growing if the znode is lost or
+the task moves to another ZooKeeper. A task's first one is higher than all that any task of this bus
+has had, as `/datas/epoch` says: it can have been removed and stored again, and the clock that gave
+its last epoch can have been ahead. Consumers would leave out all records until that time had come.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -28,7 +27,9 @@ from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.znode import answer, get_node, is_own, reported
 
 HIGHEST = f"{ROOT}/epoch"
-"""The znode of the highest epoch that any task of this bus has had."""
+"""The znode of a number that no epoch of this bus exceeds."""
+# How far that number is set ahead, so that tasks which start together do not all write it.
+AHEAD_MS = 60_000
 OF_OTHERS = (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)
 """The errors of a transaction that another one preceded."""
 
@@ -65,26 +66,27 @@ def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
             # With an empty znode, the first epoch is a write like any other, which names a version.
             for each in (path, HIGHEST):
                 answer(client.ensure_path_async(each))
-            if (epoch := _advanced(client, (lock, node.version), (path, HIGHEST))) is not None:
+            if (epoch := _advanced(client, (lock, node.version), path)) is not None:
                 return epoch
 
 
-def _advanced(client: KazooClient, lock: tuple[str, int], paths: Iterable[str]) -> int | None:
-    """The new epoch, written to all paths; None if one of the znodes changed meanwhile."""
-    last, versions = 0, {}
-    for path in paths:
-        data, stat = answer(client.get_async(path))
-        versions[path] = stat.version
-        # A damaged znode counts as none: the time still makes the epoch higher than earlier ones.
-        if data.strip().isdigit():
-            last = max(last, int(data))
+def _advanced(client: KazooClient, lock: tuple[str, int], path: str) -> int | None:
+    """The new epoch; None if one of the znodes changed meanwhile."""
+    data, stat = answer(client.get_async(path))
+    highest_data, highest_stat = answer(client.get_async(HIGHEST))
+    highest = _number(highest_data) or 0
+    last = _number(data)
+    if last is None:
+        last = highest
     number = max(last + 1, time.time_ns() // 1_000_000)
     # The content stays the same: the write makes the lock's version part of the transaction.
     lock_data = answer(client.get_async(lock[0]))[0]
     transaction = client.transaction()
     transaction.set_data(lock[0], lock_data, lock[1])
-    for path, version in versions.items():
-        transaction.set_data(path, str(number).encode(), version)
+    transaction.set_data(path, str(number).encode(), stat.version)
+    if number > highest:
+        data = str(number + AHEAD_MS).encode()
+        transaction.set_data(HIGHEST, data, highest_stat.version)
     results = answer(transaction.commit_async())
     is_written = True
     for result in results:
@@ -95,3 +97,8 @@ def _advanced(client: KazooClient, lock: tuple[str, int], paths: Iterable[str]) 
         if isinstance(result, KazooException) and not isinstance(result, OF_OTHERS):
             raise result
     return number if is_written else None
+
+
+def _number(data: bytes) -> int | None:
+    """None for an empty znode, and a damaged one."""
+    return int(data) if data.strip().isdigit() else None
