@@ -116,6 +116,19 @@ class Database:
             name = sql.denormalize_name(name)
         return name
 
+    def need_schema(self, what: str) -> str:
+        """The default schema, for tables of our own; `what` names them, as "table t". Raises
+        TargetMisconfigured where there is none."""
+        if found := self.schema:
+            return found
+        reason = "the address names no database: write one behind the port in loader.source.url"
+        if self.dialect.name == "postgresql":
+            reason = (
+                "search_path of this user and database names no schema that exists: add "
+                "currentSchema=NAME to loader.source.url"
+            )
+        raise TargetMisconfigured(f"{self.shown}: there is no place for {what}, as {reason}")
+
     @contextmanager
     def connected(self, what: str) -> Iterator[Connection]:
         """A connection whose errors are `reported` as those of `what`."""

@@ -83,14 +83,10 @@ def open_table(database: Database) -> TargetTable | None:
 
 
 def find_table(database: Database) -> TargetTable | None:
-    """The table, None if it does not exist. Raises TargetMisconfigured if the address names no
-    database for it, DBAPIError."""
+    """The table, None if it does not exist. Raises TargetMisconfigured if there is no schema
+    for it, DBAPIError."""
     with database.engine.connect() as connection:
-        schema = database.schema
-        if not schema:
-            raise TargetMisconfigured(
-                f"{database.shown}: table {TABLE} has no place, as the address names no database"
-            )
+        schema = database.need_schema(f"table {TABLE}")
         return reflect(
             connection, database.dialect.catalog, database.dialect.name, TableId(schema, TABLE)
         )

@@ -56,8 +56,8 @@ def _short(what: object) -> str:
 
 
 def find(database: Database, task_id: str, table: TargetTable) -> TargetTable | None:
-    """The table with the versions, None if it does not exist. Raises TargetMisconfigured if the
-    address names no database for it, DBAPIError."""
+    """The table with the versions, None if it does not exist. Raises TargetMisconfigured if there
+    is no schema for it, DBAPIError."""
     with database.engine.connect() as connection:
         place = place_of(database, task_id, table)
         former = place._replace(table=former_name_of(task_id, table))
@@ -161,12 +161,7 @@ def _alter(database: Database, table: TargetTable, sql: str, is_done: Callable[[
 def place_of(database: Database, task_id: str, table: TargetTable | None) -> TableId:
     """The name of the table with the versions of a target table's rows; for None that of `EVERY`.
     Raises TargetMisconfigured."""
-    schema = database.schema
-    if not schema:
-        raise TargetMisconfigured(
-            f"{database.shown}: the versions of rows have no place, as the address names no "
-            "database"
-        )
+    schema = database.need_schema("the versions of rows")
     if table is None:
         return TableId(schema, _names_begin(task_id) + EVERY)
     return TableId(schema, name_of(task_id, table))

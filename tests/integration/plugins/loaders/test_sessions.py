@@ -27,7 +27,7 @@ from cdcbus.plugins.contracts import (
     TargetTable,
     Writes,
 )
-from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
@@ -174,6 +174,17 @@ def test_settings_of_a_database_change_nothing_of_what_arrives(
         arrive(PostgresqlServer(at, name), count)
     finally:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_session_without_a_schema_is_told_what_gives_it_one(pg: PostgresqlServer) -> None:
+    pg.execute("CREATE TABLE {schema}.t (id int primary key)")
+    url = f"jdbc:postgresql://{pg.at.host}:{pg.at.port}/{pg.at.database}?currentSchema=gone"
+    with closing(make_loader("JdbcBatch", pg.target(url=url))) as loader:
+        table = table_of(loader, pg)
+        with pytest.raises(
+            TargetMisconfigured, match=r"no place for the versions .*currentSchema="
+        ):
+            loader.version_table(table, make=True)
 
 
 SHOWN_FIRST = ("a\\'b", None, "2024-03-04 05:06:07", 43200, "00ff", True)
