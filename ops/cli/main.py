@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # As a shell's exit code of SIGINT.
 INTERRUPTED = 130
+# How standard streams treat a character that they lack; the second one in the locale C.
+NOT_ESCAPED = ("strict", "surrogateescape")
 
 
 class LazyGroup(click.Group):
@@ -74,9 +76,14 @@ class Cli(LazyGroup):
         # Where a terminal's character set lacks one, the character is escaped: no command ends by
         # what it prints.
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            if isinstance(stream, io.TextIOWrapper) and stream.errors in NOT_ESCAPED:
                 stream.reconfigure(errors="backslashreplace")
-        return super().main(*args, **kwargs)
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Help is printed before a command is invoked.
+            click.echo(_sentence_of(error), err=True)
+            sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -575,3 +575,23 @@ def test_a_command_similar_to_none_is_only_named() -> None:
     result = CliRunner().invoke(main, ["task", "xyz"])
     assert (result.exit_code, "Did you mean" in result.stderr) == (2, False)
     assert "No such command 'xyz'." in result.stderr
+
+
+def test_in_the_locale_c_a_character_is_escaped_and_does_not_end_the_command(odd: Path) -> None:
+    odd.write_text(GOOD + "größe=1\n", encoding="utf-8")
+    in_c = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = process("task", "check", "--offline", str(odd), **in_c)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"gr\xf6\xdfe" in done.stdout
+
+
+def test_help_that_cannot_be_printed_ends_in_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "cdcbus", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("No space left on device: make room")
