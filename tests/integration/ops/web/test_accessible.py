@@ -13,10 +13,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.delay_history import DelayHistory, DelayStep, step_of
 from cdcbus.tasks.runtime.occurrences import DDL, ERROR, RETRYING, Occurrence, Occurrences
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
 from cdcbus.tasks.zookeeper.stat import Percentiles
+from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from tests.support.bus import FROM_KAFKA, Bus, fetch_text, open_bus, resting_text
 from tests.support.console import (
     CHROMIUM,
@@ -91,6 +93,13 @@ def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str,
     now = int(time.time())
     delays = DelayStep(step_of(now) - 300, {"source_to_read": Percentiles(0.1, 0.2, 0.3)})
     DelayHistory(bus.client).put("fetch", [delays])
+    # An operator's JSON and a path without blanks in the sentence of an error.
+    reason = f"/datas/task/{LONG}/position/{name}: not a Kafka position: {'{' + LONG + '}'}"
+    nodes = TaskNodes(bus.client)
+    nodes.want(LONG, is_working=True, by="ada")
+    desired = nodes.wanted(LONG)
+    assert desired is not None
+    nodes.put_run(LONG, Run(State.ERROR, reason, desired.order, node_id="n"))
     Occurrences(bus.client).add(
         "fetch", [Occurrence(now - 60, kind, f"a {kind}") for kind in (DDL, ERROR, RETRYING)]
     )
