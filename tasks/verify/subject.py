@@ -122,6 +122,9 @@ def subject_of(
     columns, left_out = _columns(target, plans)
     if not columns:
         raise ConfigError(f"target table {target.id} has no column that can be compared")
+    if target.dialect == "mysql":
+        # Such a target stores zero dates as they are, whatever the key says.
+        zero_date = ZeroDate.REJECT
     json_columns = _json_columns(mapped, plans)
     forms = []
     for name in columns:

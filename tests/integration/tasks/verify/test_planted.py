@@ -102,6 +102,24 @@ def test_tables_whose_names_differ_in_case_are_not_taken_for_one(shop: Shop) -> 
     assert f'CREATE TABLE "{shop.name}"."Orders"' in planned.output
 
 
+@pytest.mark.parametrize("rule", ["null", "epoch"])
+def test_zero_dates_are_compared_as_each_target_stores_them(shop: Shop, rule: str) -> None:
+    # Of the last column no text is the same on both sides, so rows are compared.
+    columns = "id INT PRIMARY KEY, day DATE, at {}, x DOUBLE{}"
+    shop.create(
+        "orders", columns.format("DATETIME", "(20,5)"), columns.format("TIMESTAMP", " PRECISION")
+    )
+    row = "(1, '0000-00-00', '2024-00-00 00:00:00', 1)"
+    shop.cursor.execute("SET sql_mode = ''")
+    shop.cursor.execute(f"INSERT INTO orders VALUES {row}")
+    shop.mariadb(f"SET STATEMENT sql_mode = '' FOR INSERT INTO {shop.name}.orders VALUES {row}")
+    instead = "NULL" if rule == "null" else "'1970-01-01'"
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (1, {instead}, {instead}, 1)")
+    for target in ("mariadb", "postgresql"):
+        found = verify_still(shop, target, loader__zeroDate=rule)
+        assert found.code == 0, found.output
+
+
 def test_former_rows_of_a_versioned_table_are_compared_too(shop: Shop) -> None:
     """As the target gets them from the binlog."""
     shop.cursor.execute("SELECT VERSION()")
