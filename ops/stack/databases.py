@@ -239,8 +239,9 @@ def unpack_mariadb(jar: ZipFile, folder: Path) -> None:
 def _unpack_postgresql(jar: ZipFile, folder: Path) -> None:
     name = next(name for name in jar.namelist() if name.endswith(".txz"))
     with jar.open(name) as packed, tarfile.open(fileobj=packed, mode="r|xz") as archive:
-        # Not every Python 3.11 has it, later ones warn where it is not chosen.
-        archive.extraction_filter = getattr(tarfile, "data_filter", archive.extraction_filter)
+        # Python before 3.11.4 has none, as Debian 12's; later ones warn where it is not chosen.
+        if hasattr(tarfile, "data_filter"):
+            archive.extraction_filter = tarfile.data_filter
         archive.extractall(folder)
 
 

@@ -1,13 +1,16 @@
 """What the servers are told, and how commands reach them."""
 
 import json
+import tarfile
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from cdcbus.ops.stack.addresses import PORT_NAMES, Plan
-from cdcbus.ops.stack.databases import mariadb_bootstrap, mariadb_settings
+from cdcbus.ops.stack.databases import _unpack_postgresql, mariadb_bootstrap, mariadb_settings
 from cdcbus.ops.stack.java_servers import (
     KAFKA_TOOLS,
     _cluster_id,
@@ -114,3 +117,24 @@ def test_rows_as_json() -> None:
         {"id": 1, "price": "1.50", "note": None},
         {"id": 2, "price": None, "note": "ü"},
     ]
+
+
+def test_postgresql_is_unpacked_also_by_a_python_whose_archives_have_no_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Debian 12's, 3.11.2: neither the module nor an archive has the attribute."""
+    unpacked = []
+
+    class Archive:
+        __slots__ = ()
+
+        def extractall(self, folder: Path) -> None:
+            unpacked.append(folder)
+
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    monkeypatch.setattr(tarfile, "open", lambda **_: nullcontext(Archive()))
+    with ZipFile(tmp_path / "a.jar", "w") as jar:
+        jar.writestr("postgres-linux-x86_64.txz", b"")
+    with ZipFile(tmp_path / "a.jar") as jar:
+        _unpack_postgresql(jar, tmp_path)
+    assert unpacked == [tmp_path]
