@@ -25,6 +25,7 @@ from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.publish.publisher import KafkaPublisher
 
 LOG = logging.getLogger(__name__)
@@ -188,7 +189,7 @@ class Transactions:
         # In a tree that was copied node by node, an operator's position counts as our own. Without
         # transactions the task may have gone on since, in a ZooKeeper with lower numbers.
         is_edit = written is None or written.position != own
-        if committed is None or is_edit or was.timestamp_ms > committed.timestamp_ms:
+        if committed is None or is_edit or _is_later(was, committed):
             return None
         LOG.warning(
             "%s, at %s, was restored from an older copy; resuming at %s, which Kafka has with the "
@@ -252,6 +253,19 @@ class Transactions:
             self._interval_seconds = min(max(COMMIT_SECONDS, cost_seconds), LONGEST_COMMIT_SECONDS)
             self._committed_records = self._edge_records
         self._published = edge
+
+
+def _is_later(one: BinlogPosition, other: BinlogPosition) -> bool:
+    """Whether one position is behind another: in one server's binlog by its place, as commit times
+    can be whole seconds, of a clock that was put back, or chosen by a session (SET timestamp)."""
+    is_one_server = bool(one.server_uuid) and one.server_uuid == other.server_uuid
+    if is_one_server and one.file_created_ms and other.file_created_ms:
+        # By the time of the files first, as a reset binlog counts them anew.
+        return (one.file_created_ms, BinlogCoordinates(one.file, one.pos)) > (
+            other.file_created_ms,
+            BinlogCoordinates(other.file, other.pos),
+        )
+    return one.timestamp_ms > other.timestamp_ms
 
 
 def metadata(edge: BinlogPosition, position_version: int, storing: Iterable[str] = ()) -> str:

@@ -168,11 +168,19 @@ def test_a_position_set_by_hand_after_that_holds(
     )
 
 
+def put_back_the_clock(cursor: Cursor, is_mariadb: bool) -> None:
+    """For what the session commits from now on."""
+    if is_mariadb:
+        cursor.execute("SET timestamp = 1577836800")
+    else:
+        cursor.execute("SET original_commit_timestamp = 1577836800000000")
+
+
 def ran_on_after_a_copy(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, between: Callable[[], None]
 ) -> tuple[MemoryNode, MemoryNode]:
     """Rows 1 and 2 are committed, then 3 and 4; the node, and its copy from in between, as a
-    restored ZooKeeper has it: with change numbers of then."""
+    restored ZooKeeper has it: with change numbers of then. `between` is called then, too."""
     node = MemoryNode()
     MemoryPositions(node).save(position(source_cursor).to_json())
     with Running(task, MemoryPositions(node)) as running:
@@ -181,21 +189,28 @@ def ran_on_after_a_copy(
     for _ in range(10):  # the numbers of a night
         assert node.written
         node.write(node.written)
-    time.sleep(1.1)  # commit times of some servers are whole seconds
+    between()
     with Running(task, MemoryPositions(node)) as running:
         running.until_stored(insert(source_cursor, 3, 4))
     wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4], "what was committed to be visible")
     return node, old
 
 
+@pytest.mark.parametrize("is_put_back", [False, True])
 def test_a_zookeeper_restored_from_an_older_copy_repeats_nothing(
     task: FetchTask,
     source_cursor: Cursor,
     kafka: str,
     name: str,
     caplog: pytest.LogCaptureFixture,
+    is_mariadb: bool,
+    is_put_back: bool,
 ) -> None:
-    node, old = ran_on_after_a_copy(task, source_cursor, kafka, name)
+    def between() -> None:
+        if is_put_back:
+            put_back_the_clock(source_cursor, is_mariadb)
+
+    node, old = ran_on_after_a_copy(task, source_cursor, kafka, name, between)
     end = BinlogPosition.from_json(node.node.data)
     with Running(task, MemoryPositions(old)) as running:
         running.until_stored(insert(source_cursor, 5))
@@ -215,7 +230,7 @@ def test_a_position_set_in_a_restored_zookeeper_holds(
     is_new: bool,
 ) -> None:
     """Also if the task dies before it commits, having only written the position again."""
-    _, old = ran_on_after_a_copy(task, source_cursor, kafka, name)
+    _, old = ran_on_after_a_copy(task, source_cursor, kafka, name, lambda: None)
     wish = old.node.data
     if is_new:
         old.delete()
@@ -239,12 +254,12 @@ def test_a_position_set_in_a_restored_zookeeper_holds(
 
 
 def test_what_was_sent_without_transactions_in_another_zookeeper_is_not_sent_again(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, is_mariadb: bool
 ) -> None:
-    node, _ = ran_on_after_a_copy(task, source_cursor, kafka, name)
+    node, _ = ran_on_after_a_copy(task, source_cursor, kafka, name, lambda: None)
     other = MemoryNode()  # with lower numbers
     MemoryPositions(other).save(node.node.data.decode())
-    time.sleep(1.1)  # as above
+    put_back_the_clock(source_cursor, is_mariadb)
     plain = replace(task, publish=replace(task.publish, transactional_id=""))
     with Running(plain, MemoryPositions(other)) as running:
         running.until_stored(insert(source_cursor, 5))
