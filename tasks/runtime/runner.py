@@ -250,8 +250,9 @@ def interruptible(stop: Stop, status: TaskStatus) -> Iterator[None]:
 
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual. A second
-    SIGTERM does not: tools that signal a process and its group, such as `timeout`, send two."""
+    """An event that SIGTERM or SIGINT sets, and SIGHUP, which a closed terminal sends, unless it is
+    ignored as under nohup. A second Ctrl-C ends the process as usual. A second SIGTERM does not:
+    tools that signal a process and its group, such as `timeout`, send two."""
     stop = Stop()
     before: dict[int, Callable[..., object] | int | None] = {}
 
@@ -261,7 +262,10 @@ def stop_signals() -> Iterator[Stop]:
         if number == signal.SIGINT:
             signal.signal(number, before[number])
 
-    for stopping in (signal.SIGTERM, signal.SIGINT):
+    endings = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        endings.append(signal.SIGHUP)
+    for stopping in endings:
         before[stopping] = signal.signal(stopping, on_signal)
     try:
         yield stop

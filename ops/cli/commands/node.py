@@ -46,7 +46,7 @@ def run(bus: BusSettings) -> None:
 
     Settings: node.id, node.workLimit, node.logDirectory, http.bind, http.token in
     cdcbus.properties, or CDCBUS_NODE_ID and so on. A task's nodeId says which nodes can claim it.
-    If this process dies, another node has its tasks within 15 seconds.
+    If this process dies, another node has its tasks within 10 seconds.
     """
     import logging
 

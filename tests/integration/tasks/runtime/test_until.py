@@ -232,7 +232,7 @@ def test_what_is_no_end_or_has_not_come_yet_is_refused(shop: Shop, source: Datab
         assert sentence in run(load, until, code=1).strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_stopped_before_its_end_says_so_by_its_exit_code(
     shop: Shop, source: Database, number: signal.Signals
 ) -> None:
