@@ -18,8 +18,8 @@ from cdcbus.plugins.errors import (
     CdcError,
     ConfigError,
     NoPosition,
-    PositionError,
     PositionLost,
+    PositionUnusable,
     SourceMisconfigured,
     SourceRefused,
     SourceUnavailable,
@@ -82,7 +82,7 @@ def test_a_stored_position_that_is_none(
     task: FetchTask, refused: Refused, store: Store, name: str, text: str, words: str
 ) -> None:
     store(text)
-    sentence = refused(task, PositionError)
+    sentence = refused(task, PositionUnusable)
     assert words in sentence
     assert f"/datas/task/{name}/position/{name}" in sentence
 
