@@ -32,6 +32,7 @@ from cdcbus.producer.server.connection import binlog_files
 from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import fetch_task, global_variable, position, read
 from tests.integration.producer.running import Running
+from tests.support.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -238,9 +239,8 @@ def test_a_record_that_is_larger_than_the_task_may_send(
 @pytest.fixture
 def user(source: Database, source_cursor: Cursor, name: str) -> Iterator[str]:
     """A user who may log in, and nothing else."""
-    source_cursor.execute(f"CREATE USER '{name}'@'%' IDENTIFIED BY 'of-{name}'")
-    yield name
-    source_cursor.execute(f"DROP USER '{name}'@'%'")
+    with user_with(source_cursor, name):
+        yield name
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_user_who_may_not_read_the_binlog(
             pytest.skip("the user of the tests may not grant")
     store(position(source_cursor).to_json())
     sentence = refused(
-        replace(task, source=replace(task.source, user=user, password=f"of-{user}")), SourceRefused
+        replace(task, source=replace(task.source, user=user, password=PASSWORD)), SourceRefused
     )
     lacking = "REPLICATION SLAVE" if grants else "REPLICATION SLAVE, REPLICATION CLIENT"
     assert f"user {user} lacks {lacking}" in sentence
@@ -278,7 +278,7 @@ def test_all_that_keeps_a_source_from_being_read_is_named_at_once(
     user: str,
 ) -> None:
     store(position(source_cursor).to_json())
-    poor = replace(task, source=replace(task.source, user=user, password=f"of-{user}"))
+    poor = replace(task, source=replace(task.source, user=user, password=PASSWORD))
     with (
         global_variable(source, "binlog_format", "MIXED"),
         global_variable(source, "binlog_row_image", "MINIMAL"),

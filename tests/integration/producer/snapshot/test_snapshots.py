@@ -41,6 +41,7 @@ from tests.integration.producer.snapshot.following import (
     marked,
     tables_in,
 )
+from tests.support.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -432,27 +433,32 @@ def test_a_condition_that_the_server_refuses_fails_its_table_and_holds_up_no_oth
     assert ids(kafka, name) == [1]
 
 
+def failure_until_granted(
+    cursor: Cursor, task: FetchTask, positions: PositionStore, granted: str, lacking: str
+) -> TableProgress:
+    """How table t fails for a user with the first grant; it is done once he has the second."""
+    name = task.task_id
+    kept = MemorySnapshots()
+    poor = replace(task, source=replace(task.source, user=name, password=PASSWORD))
+    with (
+        user_with(cursor, name, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", granted),
+        SnapshotRunning(poor, positions, kept) as running,
+    ):
+        failed = running.until_snapshot("t", TableState.FAILED)
+        cursor.execute(f"GRANT {lacking} TO {name}")
+        kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
+        running.until_snapshot("t")
+    return failed
+
+
 def test_a_table_without_the_right_to_read_it_fails_and_can_be_started_once_it_is_granted(
     source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
 ) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     source_cursor.execute("INSERT INTO t VALUES (1)")
-    source_cursor.execute(f"CREATE USER {name} IDENTIFIED BY 'cdc-pass'")
-    try:
-        try:
-            source_cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {name}")
-        except pymysql.OperationalError:
-            pytest.skip("the user of the tests may not grant")
-        source_cursor.execute(f"GRANT INSERT ON {name}.t TO {name}")
-        kept = MemorySnapshots()
-        poor = replace(task, source=replace(task.source, user=name, password="cdc-pass"))
-        with SnapshotRunning(poor, positions, kept) as running:
-            failed = running.until_snapshot("t", TableState.FAILED)
-            source_cursor.execute(f"GRANT SELECT ON {name}.t TO {name}")
-            kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
-            running.until_snapshot("t")
-    finally:
-        source_cursor.execute(f"DROP USER {name}")
+    failed = failure_until_granted(
+        source_cursor, task, positions, f"INSERT ON {name}.t", f"SELECT ON {name}.t"
+    )
     assert "the user may not read it (1142): GRANT SELECT" in failed.reason
     assert ids(kafka, name) == [1]
 
@@ -463,22 +469,13 @@ def test_a_table_of_which_only_some_columns_may_be_read_fails(
     """The server does not show the others, and their cells would be missing."""
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, name INT, password INT)")
     source_cursor.execute("INSERT INTO t VALUES (1, 2, 3)")
-    source_cursor.execute(f"CREATE USER {name} IDENTIFIED BY 'cdc-pass'")
-    try:
-        try:
-            source_cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {name}")
-        except pymysql.OperationalError:
-            pytest.skip("the user of the tests may not grant")
-        source_cursor.execute(f"GRANT SELECT (id, name) ON {name}.t TO {name}")
-        kept = MemorySnapshots()
-        poor = replace(task, source=replace(task.source, user=name, password="cdc-pass"))
-        with SnapshotRunning(poor, positions, kept) as running:
-            failed = running.until_snapshot("t", TableState.FAILED)
-            source_cursor.execute(f"GRANT SELECT (password) ON {name}.t TO {name}")
-            kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
-            running.until_snapshot("t")
-    finally:
-        source_cursor.execute(f"DROP USER {name}")
+    failed = failure_until_granted(
+        source_cursor,
+        task,
+        positions,
+        f"SELECT (id, name) ON {name}.t",
+        f"SELECT (password) ON {name}.t",
+    )
     assert f"GRANT SELECT ON `{name}`.`t` TO that user" in failed.reason
 
 

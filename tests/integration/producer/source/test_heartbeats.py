@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from pymysql import OperationalError
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
@@ -20,6 +19,7 @@ from cdcbus.producer.server import connection as server
 from cdcbus.producer.source import heartbeat
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark
+from tests.support.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -98,41 +98,31 @@ def test_a_source_that_refuses_heartbeats_is_read_all_the_same(
     name: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    source_cursor.execute(f"CREATE USER '{name}'@'%%' IDENTIFIED BY 'of-user'", ())
-    try:
-        try:
-            source_cursor.execute(
-                f"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{name}'@'%%'", ()
-            )
-        except OperationalError:
-            pytest.skip("the user of the tests may not grant")
-        poor = replace(task, source=replace(task.source, user=name, password="of-user"))
+    poor = replace(task, source=replace(task.source, user=name, password=PASSWORD))
 
-        def said() -> list[str]:
-            return [
-                record.getMessage()
-                for record in caplog.records
-                if record.name == heartbeat.__name__
-            ]
+    def said() -> list[str]:
+        return [
+            record.getMessage() for record in caplog.records if record.name == heartbeat.__name__
+        ]
 
-        with caplog.at_level(logging.INFO, heartbeat.__name__), Running(poor, positions) as running:
-            running.until(lambda: bool(said()))
-            source_cursor.execute("INSERT INTO t VALUES (1)")
-            running.until_stored(position(source_cursor))
-            assert running.progress.done == 1
-            source_cursor.execute(
-                f"GRANT CREATE, INSERT, UPDATE ON {name}_ops.* TO '{name}'@'%%'", ()
-            )
-            running.until(lambda: len(said()) > 1)
-            running.until(lambda: running.progress.done >= 2)
-        refusal, again = said()
-        assert f"does not take the heartbeat of task {name} (1142 " in refusal
-        assert "The binlog is read all the same" in refusal
-        assert f"SELECT, INSERT, UPDATE on {name}_ops.cdcbus_heartbeat" in refusal
-        assert "CREATE TABLE IF NOT EXISTS" in refusal
-        assert again.endswith(f"heartbeats are written to {name}_ops.cdcbus_heartbeat again")
-    finally:
-        source_cursor.execute(f"DROP USER '{name}'@'%%'", ())
+    with (
+        user_with(source_cursor, name, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*"),
+        caplog.at_level(logging.INFO, heartbeat.__name__),
+        Running(poor, positions) as running,
+    ):
+        running.until(lambda: bool(said()))
+        source_cursor.execute("INSERT INTO t VALUES (1)")
+        running.until_stored(position(source_cursor))
+        assert running.progress.done == 1
+        source_cursor.execute(f"GRANT CREATE, INSERT, UPDATE ON {name}_ops.* TO '{name}'@'%%'", ())
+        running.until(lambda: len(said()) > 1)
+        running.until(lambda: running.progress.done >= 2)
+    refusal, again = said()
+    assert f"does not take the heartbeat of task {name} (1142 " in refusal
+    assert "The binlog is read all the same" in refusal
+    assert f"SELECT, INSERT, UPDATE on {name}_ops.cdcbus_heartbeat" in refusal
+    assert "CREATE TABLE IF NOT EXISTS" in refusal
+    assert again.endswith(f"heartbeats are written to {name}_ops.cdcbus_heartbeat again")
 
 
 def test_a_probe_writes_nothing(source_cursor: Cursor, task: FetchTask) -> None:

@@ -23,6 +23,7 @@ from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positi
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.producer.source.heartbeat import create_table
 from tests.integration.producer.reading import connect, global_variable
+from tests.support.few_rights import PASSWORD, user_with
 from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop, open_shop
 
@@ -203,13 +204,8 @@ def test_settings_of_an_address_that_is_read_after_a_failover(shop: Shop) -> Non
 @contextmanager
 def user(shop: Shop, *grants: str) -> Iterator[dict[str, str]]:
     """The keys of a user of the source with these grants."""
-    shop.cursor.execute(f"CREATE USER '{shop.name}'@'%' IDENTIFIED BY 'of-user'")
-    try:
-        for grant in grants:
-            shop.cursor.execute(f"GRANT {grant} TO '{shop.name}'@'%'")
-        yield {"consumer__source__username": shop.name, "consumer__source__password": "of-user"}
-    finally:
-        shop.cursor.execute(f"DROP USER '{shop.name}'@'%'")
+    with user_with(shop.cursor, shop.name, *grants):
+        yield {"consumer__source__username": shop.name, "consumer__source__password": PASSWORD}
 
 
 def test_missing_grants(shop: Shop) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
-import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
@@ -16,6 +15,7 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.preflight.result import CheckResult, Outcome
 from cdcbus.tasks.preflight.snapshot import check_snapshot
 from tests.integration.producer.reading import fetch_task
+from tests.support.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -36,15 +36,8 @@ def test_a_server_that_can_be_read_is_ok_and_nothing_is_said_where_nothing_is_re
 
 @pytest.fixture
 def poor_user(source: Database, source_cursor: Cursor, name: str) -> Iterator[Database]:
-    rights = "SELECT, REPLICATION SLAVE, REPLICATION CLIENT"
-    source_cursor.execute(f"CREATE USER {name} IDENTIFIED BY 'cdc-pass'")
-    try:
-        source_cursor.execute(f"GRANT {rights} ON *.* TO {name}")
-    except pymysql.OperationalError:
-        source_cursor.execute(f"DROP USER {name}")
-        pytest.skip("the user may not make others")
-    yield replace(source, user=name, password="cdc-pass")
-    source_cursor.execute(f"DROP USER {name}")
+    with user_with(source_cursor, name, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*"):
+        yield replace(source, user=name, password=PASSWORD)
 
 
 def test_without_gtids_the_user_must_see_which_transactions_are_open(
