@@ -116,7 +116,7 @@ class Mail:
                     server.starttls(context=ssl.create_default_context())
                 if self.user:
                     self._log_in(server)
-                refused = server.send_message(mail, self.sender, receivers)
+                refused = server.send_message(mail, _address_of(self.sender), receivers)
         except smtplib.SMTPRecipientsRefused as error:
             raise NotAccepted(f"{where} refuses {', '.join(error.recipients)}") from error
         except smtplib.SMTPAuthenticationError as error:
@@ -167,6 +167,14 @@ class Mail:
                 self.host, self.port, timeout=ANSWER_SECONDS, context=ssl.create_default_context()
             )
         return smtplib.SMTP(self.host, self.port, timeout=ANSWER_SECONDS)
+
+
+def _address_of(sender: str) -> str:
+    """`a@b` of `a@b` and of `a name <a@b>`. Python's releases differ in what they make of a comma
+    in the name."""
+    if sender.endswith(">"):
+        return sender.rpartition("<")[2].removesuffix(">").strip()
+    return sender
 
 
 def _people(names: Mapping[str, str]) -> tuple[dict[str, str], str]:
