@@ -106,7 +106,7 @@ def list_sources(as_json: bool, bus: BusSettings) -> None:
     else:
         for row in found:
             click.echo(f"{row['name']}  {row['kind'] or '-'}  {row['where']}")
-    if not found and not failures:
+    if not found and not failures and not as_json:
         click.echo(f"no source is stored at {bus.zookeeper} or in a file", err=True)
     for failure in failures:
         click.secho(failure, fg="red", err=True)

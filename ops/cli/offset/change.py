@@ -46,6 +46,16 @@ def refuse_unknown(client: KazooClient, task_id: str, bus: BusSettings) -> None:
         raise unknown_task(task_id, ids, bus.zookeeper)
 
 
+def refuse_other_form(task_id: str, before: str | None, text: str) -> None:
+    """Raises ConfigError for a position of a binlog in place of one of a topic, or the reverse: a
+    database and a topic can have one name."""
+    for mark, what in (('"topic"', "topic"), ('"logfileName"', "binlog")):
+        if before and mark in before and mark not in text:
+            raise ConfigError(
+                f"task {task_id} has a position of a {what}, and this is none: {text}"
+            )
+
+
 def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, yes: bool) -> bool:
     """Whether the position is to be set: not in a dry run. Asks unless `yes`, and aborts on a no.
     Refuses a running task unless `live`."""

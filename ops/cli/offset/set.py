@@ -15,6 +15,7 @@ from cdcbus.ops.cli.offset.change import (
     partition_option,
     print_change,
     print_set,
+    refuse_other_form,
     refuse_unknown,
     swimlane_of,
     yes_option,
@@ -117,6 +118,7 @@ def copy(
             known.append(swimlane)
             if swimlane not in swimlanes:
                 continue
+            refuse_other_form(to_id, before.get(swimlane), text)
             if chosen is None or chosen.intersection(named_partitions(text) or ()):
                 texts[swimlane] = merged(before.get(swimlane), _of(text, chosen), chosen)
         if not texts:

@@ -128,9 +128,8 @@ def test_a_place_that_is_not_there_is_refused(
 
 
 def test_a_task_that_runs_is_not_reset_unasked(bus: Bus, load: str, name: str) -> None:
-    bus.client.create(
-        lock_path(load, name), b'{"processId":7,"hostName":"h"}', makepath=True, ephemeral=True
-    )
+    holder = b'{"processId":7,"hostName":"h","nodeId":"n"}'
+    bus.client.create(lock_path(load, name), holder, makepath=True, ephemeral=True)
     refused = bus("offset", "reset", load, "--to", "latest", "--yes", code=1).stderr
     assert (
         "task 242 is running (process 7 on h): stop it first, cdcbus task stop 242, or say --live"
@@ -159,7 +158,15 @@ def test_a_position_is_copied_to_a_task_that_has_the_swimlane(
     (copied,) = bus.json("offset", "copy", load, "15242", "--yes")
     assert (copied["swimlane"], copied["before"]) == (name, None)
     assert stored(bus, "15242", name) == [9, 4]
-    assert "no swimlane is in both" in bus("offset", "copy", load, "7", code=1).stderr
+    assert "there is no task 7 at" in bus("offset", "copy", load, "7", code=1).stderr
+    # A database and a topic may have one name.
+    binlog = b'{"logfileName":"mysql-bin.000001","offset":4}'
+    for task_id, swimlane in (("fetch", name), ("other", "elsewhere")):
+        bus.client.create(f"/datas/task/{task_id}/position/{swimlane}", binlog, makepath=True)
+    refused = bus("offset", "copy", "fetch", "15242", "--yes", code=1).stderr
+    assert "task 15242 has a position of a topic, and this is none" in refused
+    assert stored(bus, "15242", name) == [9, 4]
+    assert "no swimlane is in both" in bus("offset", "copy", "other", "15242", code=1).stderr
     assert (
         "the position is of topic other"
         in bus("offset", "set", load, '{"offset":1,"partition":0,"topic":"other"}', code=1).stderr
