@@ -9,7 +9,8 @@ committed.
 
            tail.follow                 while little is left to read: the driver reads records as
                                        they arrive in Kafka and applies them immediately
-               | a backlog builds up   Spark starts while the tail keeps reading, until Spark is up
+               | a backlog builds up   Spark starts, and tries a query, while the tail keeps
+               |                       reading
                v                       ^ the rest is small again
            bulk.stream_backlog         Spark Structured Streaming: executors read and apply their
                                        partitions in micro-batches
@@ -181,11 +182,12 @@ class _Running:
         LOG.info("task %s: Spark leaves off, %s", task.task_id, shown(progress.next_offsets))
 
     def _is_spark_up(self) -> bool:
-        """Starts Spark unless it has been started; returns whether it is up. Called when a backlog
-        has built up. A dry run never uses executors."""
+        """Starts Spark unless it has been started; returns whether it is up, and ready to read
+        on. Called when a backlog has built up. A dry run never uses executors."""
         if self.applier.is_dry_run:
             return False
-        self.spark.start(len(self.progress.next_offsets))
+        offsets = self.progress.next_offsets
+        self.spark.start(len(offsets), offsets)
         return self.spark.is_ready
 
     def _keep_refilled(self, starts: Starts, found: Refilled | None) -> None:

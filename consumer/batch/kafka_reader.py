@@ -38,6 +38,8 @@ FETCH_WAIT_MS = 1000
 OTHERS_SECONDS = 2 * FETCH_WAIT_MS / 1000
 # The largest response: a record can be larger than librdkafka expects.
 LARGEST_BYTES = 1 << 30
+# The records of each partition, and where reading has ended.
+ReadRecords = tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -97,9 +99,7 @@ class KafkaReader:
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
-    def read(
-        self, wait_seconds: float, *, from_all: bool = False
-    ) -> tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]:
+    def read(self, wait_seconds: float, *, from_all: bool = False) -> ReadRecords:
         """Returns the available records, in offset order in each partition, as soon as there is
         one; and the offset after the last one read of each partition, transaction markers included.
 

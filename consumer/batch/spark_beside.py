@@ -4,6 +4,7 @@ backlog never needs Spark."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,6 +17,7 @@ from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import java
 from cdcbus.plugins.errors import SparkUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
+from cdcbus.plugins.positions import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     Opened = AbstractContextManager[tuple[SparkSession, Path]]
 
 LOG = logging.getLogger(__name__)
+NO_OFFSETS: Mapping[TopicPartition, int] = {}
 
 
 class SparkBeside:
@@ -54,12 +57,14 @@ class SparkBeside:
         if self._is_asked_for and self._session.exception() is None and self._opened:
             self._opened.__exit__(kind, error, trace)
 
-    def start(self, partitions: int) -> None:
+    def start(self, partitions: int, offsets: Mapping[TopicPartition, int] = NO_OFFSETS) -> None:
         """Starts Spark unless it has been started. Returns immediately. `partitions`: the number
-        that will be read. Raises SparkUnavailable where this process may have no more threads."""
+        that will be read; `offsets`: where reading has come, if a query will read on from there.
+        Raises SparkUnavailable where this process may have no more threads."""
         if self._is_asked_for:
             return
-        thread = Thread(target=self._start, args=(partitions,), name="spark-start", daemon=True)
+        arguments = partitions, dict(offsets)
+        thread = Thread(target=self._start, args=arguments, name="spark-start", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:
@@ -86,16 +91,19 @@ class SparkBeside:
             self._is_asked_for = False
             raise
 
-    def _start(self, partitions: int) -> None:
+    def _start(self, partitions: int, offsets: Mapping[TopicPartition, int]) -> None:
         TASK_AT_WORK.set(self._task.task_id)
         try:
             # Imported on this thread, as PySpark takes a while to import, too.
             from cdcbus.consumer.batch.executor_batch import warm_up
+            from cdcbus.consumer.batch.trial_query import run_trial_query
             from cdcbus.consumer.spark.session import spark_session
 
             self._opened = (self._open_spark or spark_session)(self._task, self._stop)
             spark, scratch = self._opened.__enter__()
             warm_up(spark, partitions)
+            if offsets:
+                run_trial_query(self._task, spark, scratch, offsets, self._stop)
             LOG.info("task %s: Spark is up", self._task.task_id)
         except BaseException as error:
             self._session.set_exception(error)

@@ -136,7 +136,7 @@ class World:
     def saved_in_the_end(self) -> Iterator[None]:
         yield
 
-    def start(self, partitions: int) -> None:
+    def start(self, partitions: int, offsets: Mapping[TopicPartition, int]) -> None:
         self.asked_spark.append(partitions)
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""A Python worker that is started before there is work serves the work."""
+"""What is done before there is work: a Python worker that was started serves the work, and a query
+that was tried changes nothing."""
 
 from __future__ import annotations
 
@@ -6,16 +7,24 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from threading import Event
+from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
+from cdcbus.consumer.batch import trial_query
 from cdcbus.consumer.batch.executor_batch import map_in_arrow, warm_up
+from cdcbus.consumer.batch.trial_query import run_trial_query
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.spark.session import spark_session
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.positions import TopicPartition
+from tests.support.kafka_producer import kafka_producer
 from tests.support.python_workers import python_workers
 from tests.support.waiting import wait_until
 
@@ -62,3 +71,36 @@ def test_a_worker_that_was_started_ahead_does_the_work() -> None:
             int(bytes(map_in_arrow(spark.range(0, 1, numPartitions=1), pid)._jdf.head().get(0)))
             in started
         )
+
+
+# py4j leaves the sockets of Spark's calls to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_query_that_is_tried_reads_records_and_ends_also_where_it_cannot_read(
+    kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(name)
+    producer = kafka_producer(kafka)
+    for _ in range(trial_query.RECORDS + 1):
+        producer.produce(name, b"{}")
+    assert producer.flush(60) == 0
+    task = replace(TASK, source=TopicConfig(kafka, (name,)))
+    one = TopicPartition(name, 0)
+    read: list[int] = []
+
+    def counted(frame: DataFrame, function: Any) -> DataFrame:
+        read.append(frame.count())
+        return map_in_arrow(frame, function)
+
+    monkeypatch.setattr(trial_query, "map_in_arrow", counted)
+    stop = Event()
+    with spark_session(task, stop) as (spark, scratch):
+        run_trial_query(task, spark, scratch, {one: 1}, stop)
+        assert read == [trial_query.RECORDS]
+        begun = monotonic()
+        run_trial_query(task, spark, scratch, {one: 10_000}, stop)
+        assert monotonic() - begun < trial_query.MOST_SECONDS
+        stop.set()
+        run_trial_query(task, spark, scratch, {one: 1}, stop)
+        assert not spark.streams.active
+        assert [path.name for path in scratch.iterdir()] == ["local"]
+    assert len(read) <= 2

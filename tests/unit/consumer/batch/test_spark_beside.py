@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from cdcbus.consumer.batch import executor_batch, spark_beside
+from cdcbus.consumer.batch import executor_batch, spark_beside, trial_query
 from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, SparkUnavailable
+from cdcbus.plugins.positions import TopicPartition
 from tests.support.no_threads import without_threads
 from tests.support.waiting import wait_until
 
+ONE = TopicPartition("orders", 0)
 TASK = LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""))
 
 
@@ -32,8 +34,16 @@ class Sessions:
         monkeypatch.setattr(
             executor_batch, "warm_up", lambda _, partitions: self.warmed.append(partitions)
         )
+        self.tried: list[object] = []
+        self.during_trial: Callable[[], None] = lambda: None
+        monkeypatch.setattr(trial_query, "run_trial_query", self._try)
         monkeypatch.setattr(spark_beside, "class_path", list)
         monkeypatch.setattr(spark_beside, "java", Path)
+
+    def _try(self, task: LoadTask, spark: object, scratch: Path, offsets: object, _: Event) -> None:
+        assert (task, spark, scratch) == (TASK, "session", Path("scratch"))
+        self.tried.append(offsets)
+        self.during_trial()
 
     @contextmanager
     def open(self, task: LoadTask, stop: Event) -> Iterator[Any]:
@@ -69,6 +79,20 @@ def test_it_starts_once_while_the_task_goes_on_and_ends_with_it(sessions: Sessio
         assert session == ("session", Path("scratch"))
         assert (sessions.opened, sessions.closed, sessions.warmed) == (1, 0, [3])
     assert (sessions.opened, sessions.closed) == (1, 1)
+
+
+def test_a_query_is_tried_before_it_counts_as_up_where_one_will_read(sessions: Sessions) -> None:
+    sessions.held.set()
+    were_ready: list[bool] = []
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        sessions.during_trial = lambda: were_ready.append(spark.is_ready)
+        spark.start(1, {ONE: 7})
+        assert spark.session
+        assert (sessions.tried, were_ready) == ([{ONE: 7}], [False])
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        spark.start(1)
+        assert spark.session
+    assert sessions.tried == [{ONE: 7}]
 
 
 def test_one_that_is_just_starting_when_the_task_ends_is_ended_as_well(sessions: Sessions) -> None:

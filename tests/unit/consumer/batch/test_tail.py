@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from threading import Event
+from threading import Event, Lock, Semaphore
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +53,9 @@ class World:
         self.new: list[TopicPartition] = []
         self.scattered: list[TopicPartition] = []
         self.looked_around = 0
+        # What happens before a batch is applied, and before records are read.
+        self.before_apply: Callable[[], object] = lambda: None
+        self.before_read: Callable[[], object] = lambda: None
         monkeypatch.setattr(tail, "KafkaReader", lambda *_: self)
         monkeypatch.setattr(tail, "LOOK_SECONDS", 0.0)
 
@@ -73,6 +76,7 @@ class World:
         self, _: float, *, from_all: bool
     ) -> tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]:
         """One partition's records, or those of all."""
+        self.before_read()
         left = [partition for partition, offset in self.next.items() if offset < 10]
         if not left:
             self.stop.set()
@@ -103,6 +107,7 @@ class World:
         *,
         is_held: bool,
     ) -> bool:
+        self.before_apply()
         self.held.append(is_held)
         if self.waits:
             self.waits -= 1
@@ -196,7 +201,6 @@ def test_a_backlog_is_left_to_spark_as_soon_as_it_is_up(monkeypatch: pytest.Monk
     world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
     world.follow(is_up)
     assert asked == [1, 2]
-    assert not world.stop.is_set()
 
 
 def test_what_is_wrong_with_the_topics_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,3 +217,61 @@ def test_new_partitions_are_read_once_rows_may_be_in_several(
     world.new = [TWO]
     world.follow()
     assert (world.scattered, world.added) == ([TWO], [TWO])
+
+
+def test_of_a_backlog_the_next_records_are_read_while_these_are_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, ONE, TWO)
+    world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
+    reads = Semaphore(0)
+    world.before_read = reads.release
+    world.before_apply = lambda: reads.acquire(timeout=60) and reads.acquire(timeout=60)
+    world.follow()
+    assert world.progress.next_offsets == {ONE: 10, TWO: 10}
+
+
+def test_what_was_read_ahead_of_a_partition_that_waits_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once the reader is free: it is for one thread at a time."""
+    world = World(monkeypatch, ONE, TWO)
+    world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
+    world.waits = 1
+    is_reading = Lock()
+    go_back = world.go_back
+
+    def going_back(offsets: Mapping[TopicPartition, int]) -> None:
+        assert is_reading.acquire(blocking=False)
+        go_back(offsets)
+        is_reading.release()
+
+    read = world.read
+
+    def reading(
+        wait_seconds: float, *, from_all: bool
+    ) -> tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]:
+        with is_reading:
+            return read(wait_seconds, from_all=from_all)
+
+    monkeypatch.setattr(world, "go_back", going_back)
+    monkeypatch.setattr(world, "read", reading)
+    world.follow()
+    assert world.progress.next_offsets == {ONE: 10, TWO: 10}
+    assert world.held == [True, False]
+
+
+def test_an_error_that_is_read_ahead_is_raised_after_what_came_before_it_is_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, ONE, TWO)
+    world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
+
+    def fail() -> None:
+        if world.read_from_all:
+            raise BusUnavailable("away")
+
+    world.before_read = fail
+    with pytest.raises(BusUnavailable, match="away"):
+        world.follow()
+    assert world.progress.next_offsets == {ONE: 10, TWO: 0}
