@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import pymysql
 import pytest
 from click.testing import CliRunner
 from pymysql.err import OperationalError
