@@ -63,7 +63,7 @@ INCLUDES = "consumer__includes"
         ({"consumer__source__partition": "7"}, ["partition 7", "only 0 to 0"]),
         (
             {"loader__source__password": "wrong"},
-            ["authentication failed", "check loader.source.userName"],
+            ["authentication failed", "loader.source.userName, its password"],
         ),
         (
             {"loader__source__url": "jdbc:postgresql://no-such-host.invalid:5432/cdc"},
