@@ -4,39 +4,34 @@ each plant stays where it is."""
 from __future__ import annotations
 
 import json
-import math
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pymysql.err import OperationalError
 
 from cdcbus.ops.cli.main import main
-from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.mysql.connection import MysqlConnection
-from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.server.connection import identity, latest_position
-from cdcbus.tasks.verify import compare, repair, scan
-from cdcbus.tasks.verify.lag import Lag
+from cdcbus.tasks.verify import compare, scan
 from cdcbus.tasks.verify.sides import SourceSide
-from cdcbus.tasks.verify.sql.checksums import Digest, mysql_row, postgresql_row
-from cdcbus.tasks.verify.sql.pairs import Pair, pair_of
-from tests.integration.tasks.verify.verifying import arrive, source_of, store, verify, verify_still
+from cdcbus.tasks.verify.sql.checksums import Digest
+from cdcbus.tasks.verify.sql.pairs import Pair
+from tests.integration.tasks.verify.planted import ALL_TYPES, FULL, ONLY_AS_ROWS, PLANTS, cells
+from tests.integration.tasks.verify.text_columns import exact
+from tests.integration.tasks.verify.verifying import (
+    arrive,
+    both,
+    source_of,
+    store,
+    verify,
+    verify_still,
+)
 from tests.support.few_rights import PASSWORD, user_with
 from tests.support.shop import Shop
-from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 PARTITIONS = 1
-
-
-def both(shop: Shop, target: str) -> Callable[[str], Any]:
-    run: Callable[[str], Any] = shop.postgresql if target == "postgresql" else shop.mariadb
-    return run
 
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
@@ -165,88 +160,6 @@ def test_a_table_of_which_the_user_may_not_read_a_column_is_an_error(shop: Shop)
     assert wanted in " ".join(planned.output.split())
 
 
-def utc(moment: str) -> str:
-    """Whatever zone the session is in."""
-    return f"CONVERT_TZ({moment}, '+00:00', @@time_zone)"
-
-
-ALL_TYPES = {
-    "id": ("BIGINT UNSIGNED PRIMARY KEY", "numeric(20) PRIMARY KEY"),
-    "i": ("INT", "integer"),
-    "d": ("DECIMAL(12,4)", "numeric(14,6)"),
-    "b": ("BIT(8)", "bit(8)"),
-    "flag": ("TINYINT(1)", "boolean"),
-    "y": ("YEAR", "smallint"),
-    "day": ("DATE", "date"),
-    "at": ("DATETIME(6)", "timestamp"),
-    "ts": ("TIMESTAMP(3) NULL", "timestamptz"),
-    "clock": ("TIME(2)", "interval"),
-    "c": ("CHAR(8)", "char(8)"),
-    "v": ("VARCHAR(40)", "varchar(40)"),
-    "old": ("VARCHAR(40) CHARACTER SET latin1", "varchar(40)"),
-    "t": ("MEDIUMTEXT", "text"),
-    "bin": ("BINARY(4)", "bytea"),
-    "blobs": ("BLOB", "bytea"),
-    "e": ("ENUM('a','B','c d')", "text"),
-    "s": ("SET('x','y')", "text"),
-}
-ONLY_AS_ROWS = {
-    "f": ("FLOAT", "real"),
-    "x": ("DOUBLE", "double precision"),
-    "j": ("JSON", "jsonb"),
-}
-FULL: dict[str, str | tuple[str, str]] = {
-    "i": "-5",
-    "d": "'12.5000'",
-    "b": ("b'00000101'", "B'00000101'"),
-    "flag": ("1", "true"),
-    "y": "2024",
-    "day": "'2024-02-29'",
-    "at": "'2024-02-29 23:59:59.123450'",
-    "ts": (utc("'2024-07-01 12:00:00.120'"), "'2024-07-01 12:00:00.120+00'"),
-    "clock": ("'-30:01:02.50'", "'-30:01:02.5'"),
-    "c": "'ab'",
-    "v": "'Größe 😀'",
-    "old": "'é€'",
-    "t": "'line\nbreak''s'",
-    "bin": ("x'00ff0001'", "'\\x00ff0001'"),
-    "blobs": ("x'c3a900'", "'\\xc3a900'"),
-    "e": "'c d'",
-    "s": "'x,y'",
-    "f": "0.1",
-    "x": "0.30000000000000004",
-    "j": """'{"b": [1, 2.50], "a": "é"}'""",
-}
-PLANTS: dict[str, tuple[str, str, str | None]] = {
-    "another number": ("i", "-6", None),
-    "a digit behind the point": ("d", "'12.5001'", None),
-    "a bit": ("b", "b'00000100'", "B'00000100'"),
-    "a flag": ("flag", "0", "false"),
-    "a year": ("y", "2023", None),
-    "a day": ("day", "'2024-02-28'", None),
-    "a microsecond": ("at", "'2024-02-29 23:59:59.123451'", None),
-    "a time zone": ("ts", utc("'2024-07-01 14:00:00.120'"), "'2024-07-01 14:00:00.120+00'"),
-    "a hundredth of a second": ("clock", "'-30:01:02.51'", None),
-    "a character": ("c", "'ac'", None),
-    "a blank at the end": ("v", "'Größe 😀 '", None),
-    "case": ("v", "'größe 😀'", None),
-    "an accent": ("old", "'e€'", None),
-    "the empty text for NULL": ("t", "''", None),
-    "NULL for a text": ("t", "NULL", None),
-    "a byte": ("bin", "x'00ff0000'", "'\\x00ff0000'"),
-    "a zero byte at the end": ("blobs", "x'c3a9'", "'\\xc3a9'"),
-    "a label": ("e", "'B'", None),
-    "a member": ("s", "'x'", None),
-    "the last bit of a float": ("f", "0.10000001", None),
-    "the last bit of a double": ("x", "0.3", None),
-    "a value in JSON": ("j", """'{"a": "e", "b": [1, 2.50]}'""", None),
-}
-
-
-def cells(given: str | tuple[str, str]) -> tuple[str, str]:
-    return given if isinstance(given, tuple) else (given, given)
-
-
 def fill(shop: Shop, target: str, types: dict[str, tuple[str, str]]) -> None:
     """Row 0 is all NULL, the others are full."""
     place = int(target == "postgresql")
@@ -306,200 +219,6 @@ def test_each_planted_difference_is_found_and_nothing_else(
     found = verify_still(shop, target)
     assert found.table["different"] == len(wanted), found.output
     assert found.table["missing"] == found.table["extra"] == 0
-
-
-ODD_CELLS = ("a", "a,1", "1,a", ",", "", None, "~", "1", "~,", "0,", "1,~")
-
-
-def test_no_two_rows_have_one_text_and_both_servers_give_it(shop: Shop) -> None:
-    """However their cells are joined."""
-    columns = ("a VARCHAR(9)", "n INT", "b VARCHAR(9)")
-    shop.create("odd", ", ".join(columns))
-    rows = list(product(ODD_CELLS, (None, 1), ODD_CELLS))
-    tuples = []
-    for row in rows:
-        literals = ["NULL" if cell is None else repr(cell) for cell in row]
-        tuples.append(f"({', '.join(literals)})")
-    written = ", ".join(tuples)
-    shop.cursor.execute(f"INSERT INTO odd VALUES {written}")
-    shop.postgresql(f"INSERT INTO {shop.name}.odd VALUES {written}")
-    pairs = []
-    for name, type_ in (column.split() for column in columns):
-        source = TableColumn(name, type_.lower(), "utf8mb4" if "CHAR" in type_ else "")
-        target = TargetColumn(name, "varchar" if "CHAR" in type_ else "integer")
-        found = pair_of(source, name, target, name, "postgresql", "")
-        assert found is not None
-        pairs.append(found)
-    shop.cursor.execute(f"SELECT {mysql_row([pair.source for pair in pairs])} FROM odd")
-    own = sorted(bytes(text) for (text,) in shop.cursor.fetchall())
-    terms = [pair.target for pair in pairs]
-    found_there = shop.postgresql(f"SELECT {postgresql_row(terms)} FROM {shop.name}.odd")
-    assert own == sorted(text.encode() for (text,) in found_there or [])
-    assert len(set(own)) == len(rows)
-
-
-def test_rows_of_more_columns_than_a_call_takes_arguments_are_compared(shop: Shop) -> None:
-    names = [f"c{number}" for number in range(150)]
-    shop.create(
-        "wide", ", ".join(["id INT PRIMARY KEY", *(f"{each} VARCHAR(5)" for each in names)])
-    )
-    full = ", ".join(repr(each) for each in names)
-    for write in (shop.cursor.execute, shop.postgresql):
-        write(f"INSERT INTO {shop.name}.wide VALUES (1, {full})")
-        write(f"INSERT INTO {shop.name}.wide (id, c7) VALUES (2, 'x')")
-    equal = verify_still(shop, "postgresql")
-    assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
-    shop.postgresql(f"UPDATE {shop.name}.wide SET c149 = 'y' WHERE id = 1")
-    different = verify_still(shop, "postgresql")
-    assert (different.code, different.table["different"]) == (1, 1), different.output
-
-
-def test_the_end_of_a_row_counts_though_its_cells_are_longer_than_the_server_expects(
-    shop: Shop,
-) -> None:
-    """A server cuts the texts that it joins at the length that it expects of the columns."""
-    tenths = [f"n{number} DECIMAL(1,1)" for number in range(40)]
-    types = {
-        "small": "id TINYINT PRIMARY KEY, x DOUBLE, y DOUBLE, z FLOAT, last TINYINT",
-        "tenths": f"id TINYINT PRIMARY KEY, {', '.join(tenths)}, last TINYINT",
-    }
-    rows = {
-        "small": "(-128, -1.1102230246251565e-15, -1.1102230246251565e-15, -1.2345678e-12, 7)",
-        "tenths": f"(-128, {'-0.9, ' * 40}7)",
-    }
-    for table, row in rows.items():
-        for write in (shop.cursor.execute, shop.mariadb):
-            write(f"CREATE TABLE {shop.name}.{table} ({types[table]})")
-            write(f"INSERT INTO {shop.name}.{table} VALUES {row}")
-    equal = verify_still(shop, "mariadb")
-    assert equal.code == 0, equal.output
-    for table in rows:
-        shop.mariadb(f"UPDATE {shop.name}.{table} SET last = 8")
-    found = verify_still(shop, "mariadb")
-    assert [each["different"] for each in found.tables] == [1, 1], found.output
-
-
-def test_no_two_doubles_have_one_text(shop: Shop) -> None:
-    """MySQL shows the result of an expression with 22 characters at most, and drops digits."""
-    doubles = []
-    for double in (-1.2345678901234567, -1.2345678901234567e-300, 2.2250738585072014e-308):
-        doubles += [double, math.nextafter(double, math.inf)]
-    shop.cursor.execute("CREATE TABLE doubles (x DOUBLE)")
-    rows = ", ".join(f"({double!r})" for double in doubles)
-    shop.cursor.execute(f"INSERT INTO doubles VALUES {rows}")
-    pair = pair_of(TableColumn("x", "double"), "x", TargetColumn("x", "double"), "x", "mysql", "")
-    assert pair is not None
-    shop.cursor.execute(f"SELECT {pair.source.text} FROM doubles")
-    assert len(set(shop.cursor.fetchall())) == len(doubles)
-
-
-def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:
-    shop.create("docs", "id INT PRIMARY KEY, j JSON", "id INT PRIMARY KEY, j json")
-    shop.cursor.execute("""INSERT INTO docs VALUES (1, '{"b": 1.0, "a": [1, 2]}')""")
-    shop.postgresql(f"""INSERT INTO {shop.name}.docs VALUES (1, '{{"a":[1,2],"b":1}}')""")
-    assert verify_still(shop, "postgresql").table["result"] == "equal"
-    shop.postgresql(f"""UPDATE {shop.name}.docs SET j = '{{"a":[2,1],"b":1}}'""")
-    assert verify_still(shop, "postgresql").table["different"] == 1
-
-
-NOPAD = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
-
-
-def exact(shop: Shop) -> str:
-    """A collation of the source that tells all texts apart."""
-    connection: Any = shop.cursor.connection
-    is_mariadb = "mariadb" in connection.get_server_info().lower()
-    return NOPAD if is_mariadb else "CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin"
-
-
-@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
-def test_keys_of_texts_are_told_apart_to_the_last_blank(shop: Shop, target: str) -> None:
-    columns = "name VARCHAR(20) {}, day DATE, n INT, PRIMARY KEY (name, day)"
-    shop.cursor.execute(f"CREATE TABLE names ({columns.format(exact(shop))})")
-    both(shop, target)(
-        f"CREATE TABLE {shop.name}.names ({columns.format(NOPAD if target == 'mariadb' else '')})"
-    )
-    names = ["a", "A", "a ", "é", "e", "ß", "ss", "😀", ""]
-    rows = ", ".join(f"('{name}', '2024-01-01', {n})" for n, name in enumerate(names))
-    shop.cursor.execute(f"INSERT INTO names VALUES {rows}")
-    run = both(shop, target)
-    run(f"INSERT INTO {shop.name}.names VALUES {rows}")
-    equal = verify_still(shop, target)
-    assert (equal.code, equal.table["way"]) == (0, "buckets"), equal.output
-    run(f"DELETE FROM {shop.name}.names WHERE n IN (1, 2)")
-    run(f"UPDATE {shop.name}.names SET n = 40 WHERE n = 4")
-    run(f"INSERT INTO {shop.name}.names VALUES ('É', '2024-01-01', 3)")
-    found = verify_still(shop, target)
-    examples = {(each["kind"], each["key"]["name"]) for each in found.table["examples"]}
-    assert examples == {("missing", "A"), ("missing", "a "), ("different", "e"), ("extra", "É")}
-    assert found.code == 1
-
-
-KEYS = {
-    "FLOAT": ("real", ["0.1", "7", "3.4e38", "-2.5e-9"]),
-    "DOUBLE": ("double precision", ["0.1", "7", "1e22", "-2.5e-9"]),
-    "TIME(6)": ("interval", ["'-25:00:00'", "'00:00:07'", "'838:59:59'", "'01:00:00.5'"]),
-    "TIME": ("time", ["'01:00:00'", "'00:00:07'", "'23:59:59'", "'00:00:00'"]),
-    "BIT(9)": ("bit(9)", ["b'000000000'", "b'000000111'", "b'000001000'", "b'111111111'"]),
-    "BIT(10)": ("varbit", ["b'0'", "b'111'", "b'1000'", "b'1111111111'"]),
-    "YEAR": ("smallint", ["0", "2024", "1901", "2155"]),
-    "DECIMAL(9,3)": ("numeric(9,3)", ["0", "0.1", "-7", "7.125"]),
-}
-
-
-@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
-@pytest.mark.parametrize("type_", KEYS)
-def test_rows_are_looked_up_by_keys_of_any_type(shop: Shop, target: str, type_: str) -> None:
-    theirs, cells = KEYS[type_]
-    run = both(shop, target)
-    for write, kind in (
-        (shop.cursor.execute, type_),
-        (run, theirs if target == "postgresql" else type_),
-    ):
-        write(f"CREATE TABLE {shop.name}.keyed (k {kind} PRIMARY KEY, n INT)")
-        rows = ", ".join(f"({cell}, {number})" for number, cell in enumerate(cells))
-        write(f"INSERT INTO {shop.name}.keyed VALUES {rows}")
-    equal = verify_still(shop, target)
-    assert equal.code == 0, equal.output
-    run(f"UPDATE {shop.name}.keyed SET n = 9 WHERE n = 0")
-    run(f"DELETE FROM {shop.name}.keyed WHERE n = 2")
-    shop.cursor.execute("DELETE FROM keyed WHERE n IN (1, 3)")
-    found = verify_still(shop, target).table
-    assert (found["different"], found["missing"], found["extra"]) == (1, 1, 2), found
-
-
-def test_a_key_that_is_true_or_false_at_the_target_is_looked_up(shop: Shop) -> None:
-    shop.create(
-        "flags",
-        "id INT, flag TINYINT(1), n INT, PRIMARY KEY (id, flag)",
-        "id int, flag boolean, n int, PRIMARY KEY (id, flag)",
-    )
-    shop.cursor.execute("INSERT INTO flags VALUES (1, 1, 1), (1, 0, 2)")
-    shop.postgresql(
-        f"INSERT INTO {shop.name}.flags VALUES (1, true, 3), (1, false, 2), (2, true, 4)"
-    )
-    found = verify_still(shop, "postgresql").table
-    assert (found["different"], found["missing"], found["extra"]) == (1, 0, 1), found
-
-
-def test_a_key_that_the_source_cannot_even_hold_is_extra(shop: Shop) -> None:
-    """Its column has no such text, and the server refuses to compare it with one."""
-    for name, key in (("one", "k"), ("two", "k, n")):
-        shop.cursor.execute(
-            f"CREATE TABLE {name} (k VARCHAR(9) CHARACTER SET latin1, n INT, PRIMARY KEY ({key}))"
-        )
-        shop.postgresql(f"CREATE TABLE {shop.name}.{name} (k text, n int, PRIMARY KEY ({key}))")
-        shop.cursor.execute(f"INSERT INTO {name} VALUES ('ä', 1), ('ß', 2), ('?', 3)")
-        shop.postgresql(
-            f"INSERT INTO {shop.name}.{name} VALUES ('ä', 1), ('ß', 5), ('?', 3), ('漢', 3)"
-        )
-    found = verify_still(shop, "postgresql")
-    assert found.code == 1, found.output
-    counts = {
-        each["table"].partition(".")[2]: (each["extra"], each["missing"], each["different"])
-        for each in found.tables
-    }
-    assert counts == {"one": (1, 0, 1), "two": (2, 1, 0)}
 
 
 def test_a_source_that_goes_away_meanwhile_is_told_as_such(
@@ -700,90 +419,6 @@ def test_a_column_of_a_type_that_is_not_known_is_named(shop: Shop) -> None:
     shop.postgresql(f"INSERT INTO {shop.name}.tags VALUES (1, '{{b}}', 1)")
     found = verify_still(shop, "postgresql")
     assert (found.table["result"], found.table["notCompared"]) == ("equal", ["words"])
-
-
-def test_a_repair_says_of_what_it_can_do_nothing(shop: Shop) -> None:
-    shop.create("log", "n INT")
-    shop.cursor.execute("INSERT INTO log VALUES (1)")
-    found = verify_still(shop, "postgresql", "--repair", "--yes")
-    assert found.code == 1
-    assert "no key" in found.table["notRepaired"]
-
-
-def test_a_repair_locks_no_row_for_long_where_the_fetch_task_is_behind(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(repair, "HOLD_SECONDS", 0.5)
-    shop.create("orders", "id INT PRIMARY KEY, n INT")
-    shop.cursor.execute("INSERT INTO orders VALUES (1, 1)")
-    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (7, 1)")
-    shop.cursor.execute("SET innodb_lock_wait_timeout = 1")
-    held: list[str] = []
-    wait = repair._wait
-
-    def look(*_: object) -> bool:
-        """While it is waited for, nobody may change a row, nor bring one that is not there."""
-        for statement in (
-            "UPDATE orders SET n = 2 WHERE id = 1",
-            "INSERT INTO orders VALUES (7, 7)",
-        ):
-            with pytest.raises(OperationalError, match="Lock wait timeout"):
-                shop.cursor.execute(statement)
-            held.append(statement)
-        return False
-
-    def patched(lag: Lag, moment: Any, side: Any) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(Lag, "is_published", look)
-            wait(lag, moment, side)
-
-    monkeypatch.setattr(repair, "_wait", patched)
-    found = verify_still(shop, "postgresql", "--repair", "--yes")
-    assert (found.code, len(held)) == (2, 2)
-    assert "has not published" in found.output
-    shop.cursor.execute("UPDATE orders SET n = 2 WHERE id = 1")
-
-
-@pytest.mark.parametrize("moment", ["_refuse_engine", "_wait"])
-def test_a_repair_stops_where_the_table_was_altered_since_it_was_compared(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    """Before the first rows are locked, or right after they were sent: DDL waits for the locks."""
-    shop.create("orders", "id INT PRIMARY KEY, n INT")
-    shop.cursor.execute("INSERT INTO orders VALUES (1, 1)")
-    source = source_of(shop)
-    alter = f"ALTER TABLE {shop.name}.orders RENAME COLUMN n TO m"
-    altering: list[threading.Thread] = []
-
-    def run() -> None:
-        with MysqlConnection(
-            host=source.host, port=source.port, user=source.user, password=source.password
-        ) as connection:
-            connection.cursor().execute(alter)
-
-    def begin(*_: object) -> None:
-        thread = threading.Thread(target=run)
-        thread.start()
-        altering.append(thread)
-        if moment == "_refuse_engine":
-            thread.join()
-        else:
-            wait_until(is_waiting, "the DDL to wait for the locks")
-
-    def is_waiting() -> bool:
-        shop.cursor.execute(
-            "SELECT COUNT(*) FROM information_schema.processlist "
-            "WHERE info = %s AND state LIKE 'Waiting for table metadata lock'",
-            (alter,),
-        )
-        return bool(shop.cursor.fetchall()[0][0])
-
-    monkeypatch.setattr(repair, moment, begin)
-    found = verify_still(shop, "postgresql", "--repair", "--yes")
-    [thread] = altering
-    thread.join()
-    assert found.code == 2
-    assert f"source table {shop.name}.orders has been altered since it was compared" in found.output
 
 
 def fill_numbers(shop: Shop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,3 +70,8 @@ def verify(shop: Shop, target: str, *options: str, patience: str = "60", **keys:
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     found = json.loads(result.stdout) if result.stdout else {"tables": []}
     return Answer(result.exit_code, found["tables"], result.output)
+
+
+def both(shop: Shop, target: str) -> Callable[[str], Any]:
+    run: Callable[[str], Any] = shop.postgresql if target == "postgresql" else shop.mariadb
+    return run

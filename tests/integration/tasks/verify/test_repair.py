@@ -1,0 +1,103 @@
+"""`cdcbus verify --repair` on real servers: what it refuses, and what it never does."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from pymysql.err import OperationalError
+
+from cdcbus.plugins.mysql.connection import MysqlConnection
+from cdcbus.tasks.verify import repair
+from cdcbus.tasks.verify.lag import Lag
+from tests.integration.tasks.verify.verifying import source_of, verify_still
+from tests.support.shop import Shop
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.source]
+PARTITIONS = 1
+
+
+def test_a_repair_says_of_what_it_can_do_nothing(shop: Shop) -> None:
+    shop.create("log", "n INT")
+    shop.cursor.execute("INSERT INTO log VALUES (1)")
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    assert found.code == 1
+    assert "no key" in found.table["notRepaired"]
+
+
+def test_a_repair_locks_no_row_for_long_where_the_fetch_task_is_behind(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "HOLD_SECONDS", 0.5)
+    shop.create("orders", "id INT PRIMARY KEY, n INT")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 1)")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (7, 1)")
+    shop.cursor.execute("SET innodb_lock_wait_timeout = 1")
+    held: list[str] = []
+    wait = repair._wait
+
+    def look(*_: object) -> bool:
+        """While it is waited for, nobody may change a row, nor bring one that is not there."""
+        for statement in (
+            "UPDATE orders SET n = 2 WHERE id = 1",
+            "INSERT INTO orders VALUES (7, 7)",
+        ):
+            with pytest.raises(OperationalError, match="Lock wait timeout"):
+                shop.cursor.execute(statement)
+            held.append(statement)
+        return False
+
+    def patched(lag: Lag, moment: Any, side: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Lag, "is_published", look)
+            wait(lag, moment, side)
+
+    monkeypatch.setattr(repair, "_wait", patched)
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    assert (found.code, len(held)) == (2, 2)
+    assert "has not published" in found.output
+    shop.cursor.execute("UPDATE orders SET n = 2 WHERE id = 1")
+
+
+@pytest.mark.parametrize("moment", ["_refuse_engine", "_wait"])
+def test_a_repair_stops_where_the_table_was_altered_since_it_was_compared(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Before the first rows are locked, or right after they were sent: DDL waits for the locks."""
+    shop.create("orders", "id INT PRIMARY KEY, n INT")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 1)")
+    source = source_of(shop)
+    alter = f"ALTER TABLE {shop.name}.orders RENAME COLUMN n TO m"
+    altering: list[threading.Thread] = []
+
+    def run() -> None:
+        with MysqlConnection(
+            host=source.host, port=source.port, user=source.user, password=source.password
+        ) as connection:
+            connection.cursor().execute(alter)
+
+    def begin(*_: object) -> None:
+        thread = threading.Thread(target=run)
+        thread.start()
+        altering.append(thread)
+        if moment == "_refuse_engine":
+            thread.join()
+        else:
+            wait_until(is_waiting, "the DDL to wait for the locks")
+
+    def is_waiting() -> bool:
+        shop.cursor.execute(
+            "SELECT COUNT(*) FROM information_schema.processlist "
+            "WHERE info = %s AND state LIKE 'Waiting for table metadata lock'",
+            (alter,),
+        )
+        return bool(shop.cursor.fetchall()[0][0])
+
+    monkeypatch.setattr(repair, moment, begin)
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    [thread] = altering
+    thread.join()
+    assert found.code == 2
+    assert f"source table {shop.name}.orders has been altered since it was compared" in found.output
