@@ -367,7 +367,7 @@ def test_a_task_that_reads_one_of_two_partitions_knows_nothing_of_the_others_row
     keys = {"consumer__source__topics": topic, "consumer__source__partition": "1"}
     assert verify_still(shop, "postgresql", **keys).table["result"] == "equal"
     shop.cursor.execute("INSERT INTO orders VALUES (1)")
-    found = verify_still(shop, "postgresql", "--repair", "--yes", **keys)
+    found = verify_still(shop, "postgresql", "--repair", "--yes", patience="0", **keys)
     assert (found.code, found.table["result"]) == (1, "behind"), found.output
     assert (found.table["isPartial"], found.table["missing"]) == (True, 0)
     keys["consumer__source__partition"] = "0,1"
