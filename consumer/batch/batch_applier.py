@@ -141,12 +141,12 @@ class BatchApplier:
         """Returns once no partition is being applied."""
         self._partitions.shutdown()
 
-    def scatter(self, new: Sequence[TopicPartition]) -> None:
-        """Adds partitions that were found while reading. Their records can be newer than those that
-        the others still hold."""
-        topic, number = new[0]
+    def scatter(self, new: Mapping[TopicPartition, int]) -> None:
+        """Adds partitions that were found while reading, with their first offsets. Their records
+        can be newer than those that the others still hold."""
+        topic, number = min(new)
         self._applier.scatter(f"partition {number} was added to topic {topic}")
-        self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
+        self.progress.next_offsets = {**new, **self.progress.next_offsets}
 
     def position_version(self, partition: TopicPartition) -> int:
         """The version of the stored position that holds the partition."""

@@ -174,7 +174,7 @@ class _MicroBatches:
         progress = self._batches.progress
         new = sorted(ends.keys() - progress.next_offsets.keys())
         if new:
-            self._batches.scatter(new)
+            self._batches.scatter(dict.fromkeys(new, 0))
         count = 0
         for partition, end in ends.items():
             count += end - progress.next_offsets[partition]

@@ -176,11 +176,10 @@ class KafkaReader:
         except KafkaException as error:
             raise self._unavailable(error.args[0]) from error
 
-    def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these partitions as well, from their beginning."""
-        new = dict.fromkeys(partitions, 0)
-        self._next |= new
-        self._consumer.incremental_assign(at_offsets(new))
+    def add(self, partitions: Mapping[TopicPartition, int]) -> None:
+        """Reads these partitions as well, from these offsets."""
+        self._next |= partitions
+        self._consumer.incremental_assign(at_offsets(partitions))
 
     def ahead(self) -> int:
         """The number of offsets that Kafka holds after those read, according to its last

@@ -9,6 +9,7 @@ from functools import partial
 from threading import Event
 from time import monotonic
 
+from cdcbus.consumer.batch.added_partitions import AddedPartitions
 from cdcbus.consumer.batch.batch_applier import BatchApplier
 from cdcbus.consumer.batch.batch_size import BatchSize
 from cdcbus.consumer.batch.kafka_reader import KafkaReader, ReadRecords
@@ -36,6 +37,7 @@ def follow(
     nothing is lost then."""
     progress = batches.progress
     looked_at = monotonic()
+    added = AddedPartitions(task, watch, progress)
     with (
         KafkaReader(task, progress.next_offsets, size.few_records) as reader,
         # Has a thread only once there is a backlog.
@@ -72,7 +74,7 @@ def follow(
                 batches.look_around()
                 if (error := watch.look()) is not None:
                     raise error
-                if new := watch.new_partitions():
+                if new := added.due():
                     batches.scatter(new)
                     _finish(read_ahead)
                     reader.add(new)

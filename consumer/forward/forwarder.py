@@ -156,16 +156,8 @@ class Forwarder:
     def compare_offsets(self) -> None:
         """Does nothing: Kafka forgets committed offsets, so a missing one proves nothing."""
 
-    def scatter(self, reason: str) -> None:
-        """Warns: by the places that records carry, their readers can order those of different
-        partitions, but not those of one."""
-        LOG.warning(
-            "task %s: %s. An older change of a row can be sent after a newer one, and readers "
-            "cannot tell where both come to one partition: compare the tables of consumer tasks "
-            "once this task has caught up (cdcbus verify)",
-            self._task.task_id,
-            reason,
-        )
+    def scatter(self, _reason: str) -> None:
+        """Does nothing: a partition that was added is read after what can be older."""
 
     def forget_versions(self, _before_ms: int) -> None:
         """Does nothing: no versions are kept."""

@@ -101,6 +101,8 @@ def starting_offsets(
             )
         partitions = partitions_of(task, logs, topic)
         for partition in partitions:
+            if _comes_later(task, partition, known):
+                continue
             offset = _offset(task, logs, partition, known, store, topic_ids.get(topic, ""))
             starts.offsets[partition] = _held(task, logs, partition, offset)
         _note(starts, known)
@@ -125,6 +127,15 @@ def kind_of_target(task: LoadTask) -> str:
     if isinstance(task.target, PublishConfig):
         return "kafka"
     return target_kind(task.loader, task.target)
+
+
+def _comes_later(
+    task: LoadTask, partition: TopicPartition, known: Mapping[TopicPartition, Known]
+) -> bool:
+    """Whether a partition was added to the topic of a task that sends records on, which reads it
+    only after the others, see `AddedPartitions`."""
+    is_forwarding = isinstance(task.target, PublishConfig) and not isinstance(task.start, Replay)
+    return is_forwarding and not task.source.partitions and bool(known) and partition not in known
 
 
 def _note(starts: Starts, known: Mapping[TopicPartition, Known]) -> None:

@@ -30,11 +30,15 @@ def kafka_stream(
     Kafka, from `offsets` on; only committed records. Includes headers where the task forwards them,
     or keys where a target's row can have records in several partitions.
 
-    Partitions listed by the task are assigned. Otherwise new partitions of the topics are found,
-    and read from their beginning.
+    Partitions listed by the task are assigned, and those of a task that forwards records, which
+    reads new ones only after the others. Otherwise new partitions of the topics are found, and read
+    from their beginning.
     """
-    if task.source.partitions:
-        assigned = dict.fromkeys(task.source.topics, task.source.partitions)
+    is_forwarding = isinstance(task.target, PublishConfig)
+    if task.source.partitions or is_forwarding:
+        assigned: dict[str, list[int]] = {}
+        for topic, number in offsets:
+            assigned.setdefault(topic, []).append(number)
         chosen = {"assign": orjson.dumps(assigned).decode()}
     else:
         chosen = {"subscribe": ",".join(task.source.topics)}
@@ -49,7 +53,7 @@ def kafka_stream(
         **chosen,
     }
     more = []
-    if isinstance(task.target, PublishConfig):
+    if is_forwarding:
         options["includeHeaders"] = "true"
         more = ["headers"]
     elif len(offsets) > 1:

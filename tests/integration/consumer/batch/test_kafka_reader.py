@@ -226,7 +226,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(
 
         wait_until(lambda: len(admin.list_topics(name, 30).topics[name].partitions) == 2, "it")
         assert is_put()
-        reader.add([TopicPartition(name, 1)])
+        reader.add({TopicPartition(name, 1): 0})
         found = read_all(reader, {TopicPartition(name, 1): 1}, 100, lambda _: None)
         assert found[TopicPartition(name, 1)] == [(0, b"new")]
         assert len(expected[TopicPartition(name, 0)]) == 6

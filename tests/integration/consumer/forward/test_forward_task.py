@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from tests.support.bulk_gear import with_eager_spark
@@ -81,6 +83,44 @@ def test_rows_are_filtered_renamed_rekeyed_and_spread_in_another_form_and_a_star
         f"1970-01-01 00:00:00.{number:03d}000" for number in range(200)
     }
     assert min(value["current_ts"] for _, _, value in found) > "2020"
+
+
+@pytest.mark.parametrize("is_by_spark", [False, True])
+def test_added_partitions_are_read_after_all_that_can_be_older(
+    forward: Forward, is_by_spark: bool
+) -> None:
+    """Of two changes of a row the newer one can be in an added partition."""
+    forward.put(range(10))
+    task = forward.task(
+        loader__source__oggJson="false",
+        loader__source__transaction=str(not is_by_spark).lower(),
+        consumer__source__maxRecordsPerBatch="100",
+    )
+    if is_by_spark:
+        task = with_eager_spark(task)
+    task.start()
+    wait_until(lambda: forward.is_at_end(task), f"the end: {task.log}", PATIENCE_SECONDS)
+    task.ask_to_stop()
+    assert task.await_stop() == 0
+    forward.put(range(10, 10_000))
+    admin = AdminClient({"bootstrap.servers": forward.kafka})
+    [added] = admin.create_partitions([NewPartitions(forward.name, 2)]).values()
+    added.result(30)
+    # Those of odd customers come into the other partition.
+    forward.put(range(10_000, 10_100), partitions=2)
+    task.start()
+    wait_until(lambda: len(forward.sent()) >= 10_100, f"all: {task.log}", PATIENCE_SECONDS)
+    by_partition: dict[int, list[int]] = {}
+    for partition, _, value in forward.sent():
+        by_partition.setdefault(partition, []).append(int(value["data"][0]["id"]))
+    assert len(by_partition) == 3
+    for ids in by_partition.values():
+        newer = [place for place, number in enumerate(ids) if number >= 10_000 and number % 2]
+        older = [place for place, number in enumerate(ids) if number < 10_000]
+        assert max(older) < min(newer)
+    # Now both are known: nothing waits any more.
+    forward.put(range(10_100, 10_110), partitions=2)
+    wait_until(lambda: len(forward.sent()) >= 10_110, f"the rest: {task.log}", PATIENCE_SECONDS)
 
 
 def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: Forward) -> None:

@@ -481,15 +481,6 @@ def test_a_truncate_needs_a_topic_with_one_partition(
     assert [json.loads(message.value())["type"] for message in sent(narrow)] == ["TRUNCATE"]
 
 
-def test_added_partitions_are_warned_of(
-    task: LoadTask, forwarding: Callable[..., Forwarder], caplog: pytest.LogCaptureFixture
-) -> None:
-    forwarding(task).scatter("partition 1 was added to topic shop")
-    assert (
-        f"task {task.task_id}: partition 1 was added to topic shop. An older change" in caplog.text
-    )
-
-
 def test_a_task_that_would_read_what_it_writes_is_refused(
     task: LoadTask, forwarding: Callable[..., Forwarder]
 ) -> None:

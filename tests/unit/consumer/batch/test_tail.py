@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from threading import Event, Lock, Semaphore
 from typing import Any
 
@@ -92,7 +92,7 @@ class World:
     def go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.next = dict(offsets)
 
-    def add(self, partitions: Iterable[TopicPartition]) -> None:
+    def add(self, partitions: Mapping[TopicPartition, int]) -> None:
         self.added += partitions
 
     def ahead(self) -> int:
@@ -120,7 +120,7 @@ class World:
     def look_around(self) -> None:
         self.looked_around += 1
 
-    def scatter(self, new: list[TopicPartition]) -> None:
+    def scatter(self, new: Mapping[TopicPartition, int]) -> None:
         self.scattered += new
 
     # As a TopicWatch

@@ -1,0 +1,66 @@
+"""When added partitions are read, without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.batch import added_partitions
+from cdcbus.consumer.batch.added_partitions import AddedPartitions
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
+
+DATABASE = LoadTask(
+    "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
+)
+FORWARDING = replace(
+    DATABASE, loader="KAFKA_SYNC", target=PublishConfig("kafka:9092", "out", "canalRow")
+)
+ONE, TWO, THREE = (TopicPartition("orders", number) for number in range(3))
+
+
+class World:
+    """A task that has read partition ONE up to 10; TWO and THREE are new."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, task: LoadTask) -> None:
+        self.bounds = {ONE: (0, 20), TWO: (0, 0), THREE: (5, 7)}
+        self.progress = Progress(next_offsets={ONE: 10})
+        watch: Any = self
+        self.added = AddedPartitions(task, watch, self.progress)
+        monkeypatch.setattr(added_partitions, "bounds_of", self.bounds_of)
+
+    def new_partitions(self) -> list[TopicPartition]:
+        return sorted(self.bounds.keys() - self.progress.next_offsets.keys())
+
+    def bounds_of(
+        self, _: TopicConfig, partitions: Collection[TopicPartition], __: float
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        return {each: self.bounds[each] for each in partitions}
+
+
+def test_a_database_reads_them_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert World(monkeypatch, DATABASE).added.due() == {TWO: 0, THREE: 0}
+
+
+def test_a_task_that_sends_records_on_reads_them_after_what_the_others_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, FORWARDING)
+    assert world.added.due() == {}
+    world.bounds[ONE] = (0, 30)
+    for offset, due in ((19, {}), (20, {THREE: 5})):
+        world.progress.next_offsets = {ONE: offset}
+        assert world.added.due() == due
+    world.progress.next_offsets = {ONE: 20, THREE: 5}
+    # Nothing is in the other one yet.
+    assert world.added.due() == {}
+    world.bounds[TWO] = (0, 1)
+    assert world.added.due() == {}
+    world.progress.next_offsets = {ONE: 30, THREE: 7}
+    assert world.added.due() == {TWO: 0}
