@@ -22,8 +22,8 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
-from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.records import records_of
+from tests.support.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 CANAL = CanalRow()

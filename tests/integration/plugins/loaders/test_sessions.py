@@ -31,13 +31,13 @@ from cdcbus.plugins.errors import TargetMisconfigured, TargetRejected, TargetUna
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
-from tests.integration.plugins.loaders.test_loaders import (
+from tests.support.private_mariadb import private_mariadb
+from tests.support.target_servers import (
     ForeignMysqlServer,
     MysqlServer,
     PostgresqlServer,
     schema_on,
 )
-from tests.support.private_mariadb import private_mariadb
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
