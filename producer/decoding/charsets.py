@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 from cdcbus.plugins.errors import UnreadableEvent
 
@@ -216,20 +218,29 @@ def encoded(charset: str, text: str) -> bytes | None:
     if charset in ("utf8", "utf8mb3", "ucs2") and max(text, default="") > "\uffff":
         return None
     try:
-        if table := _TABLES.get(charset):
-            return codecs.charmap_encode(text, "strict", codecs.charmap_build(table))[0]
+        if charset in _TABLES:
+            return codecs.charmap_encode(text, "strict", _inverse_table(charset))[0]
         if charset not in _CODECS:
             return None
-        inverse = {
-            own: other for other, own in _SERVER_CHARACTERS.get(charset, {}).items() if own >= 0x80
-        }
-        raw = text.translate(inverse).encode(_CODECS[charset])
+        raw = text.translate(_codecs_characters(charset)).encode(_CODECS[charset])
     except UnicodeEncodeError:
         return None
     # Some characters have bytes of which the server makes another one.
     if decoder(charset, "")(raw) != text:
         return None
     return raw
+
+
+@cache
+def _inverse_table(charset: str) -> Any:
+    return codecs.charmap_build(_TABLES[charset])
+
+
+@cache
+def _codecs_characters(charset: str) -> dict[int, int]:
+    """The codec's character for each of the server's that differs from it."""
+    differing = _SERVER_CHARACTERS.get(charset, {})
+    return {own: other for other, own in differing.items() if own >= 0x80}
 
 
 def stored(charset: str, text: str) -> str | None:

@@ -16,6 +16,7 @@ from tests.integration.producer.reading import connect
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
 CHUNK = 8000  # rows in one statement
+ANSWER_BYTES = 16 << 20
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +25,12 @@ def cursor(source: Database) -> Iterator[Cursor]:
     one and two bytes, and three of EUC-JP."""
     with connect(source) as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = ''")
+        cursor.execute(f"SET group_concat_max_len = {ANSWER_BYTES}")
         cursor.execute("CREATE DATABASE IF NOT EXISTS cdcbus_charsets")
         cursor.execute("USE cdcbus_charsets")
         cursor.execute(
-            "CREATE TEMPORARY TABLE characters (c VARCHAR(1) CHARACTER SET utf8mb4 COLLATE "
-            "utf8mb4_bin)"
+            "CREATE TEMPORARY TABLE characters (n INT PRIMARY KEY AUTO_INCREMENT, "
+            "c VARCHAR(1) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)"
         )
         points = [
             *range(0x10000),
@@ -42,12 +44,14 @@ def cursor(source: Database) -> Iterator[Cursor]:
             is_surrogate = 0xD800 <= point < 0xE000
             if not is_surrogate and point != 0xFFFD:
                 characters.append(f"_utf32 x'{point:08x}'")
-        insert(cursor, "characters", characters)
-        cursor.execute("CREATE TEMPORARY TABLE codes (b VARBINARY(4))")
+        insert(cursor, "characters (c)", characters)
+        cursor.execute(
+            "CREATE TEMPORARY TABLE codes (n INT PRIMARY KEY AUTO_INCREMENT, b VARBINARY(4))"
+        )
         codes = list(map(bytes, product(range(256))))
         codes += map(bytes, product(range(256), repeat=2))
         codes += map(bytes, product([0x8F], range(0xA1, 0xFF), range(0xA1, 0xFF)))
-        insert(cursor, "codes", [f"x'{code.hex()}'" for code in codes])
+        insert(cursor, "codes (b)", [f"x'{code.hex()}'" for code in codes])
         yield cursor
         cursor.execute("DROP DATABASE cdcbus_charsets")
 
@@ -60,6 +64,17 @@ def insert(cursor: Cursor, table: str, values: list[str]) -> None:
         )
 
 
+def fetched(cursor: Cursor, query: str, *expressions: str) -> Iterator[tuple[bytes, ...]]:
+    """The bytes that the expressions have in each row. They come as one row, as these are millions,
+    and the driver reads each on its own."""
+    columns = ", ".join(f"GROUP_CONCAT(HEX({each}) ORDER BY n)" for each in expressions)
+    cursor.execute(f"SELECT COUNT(*), {columns} FROM {query}")
+    [(count, *texts)] = cursor.fetchall()
+    cells = [list(map(bytes.fromhex, (text or "").split(","))) for text in texts]
+    assert {len(column) for column in cells} == {count or 1}, query
+    return zip(*cells, strict=True)
+
+
 def charsets(cursor: Cursor) -> list[str]:
     cursor.execute("SELECT character_set_name FROM information_schema.character_sets")
     return [name for (name,) in cursor.fetchall() if name != "binary"]
@@ -70,11 +85,14 @@ def test_every_character_that_a_character_set_holds_is_read(cursor: Cursor) -> N
     wrong = {}
     for charset in charsets(cursor):
         decode = decoder(charset, "c")
-        cursor.execute(
-            f"SELECT c, CAST(CONVERT(c USING {charset}) AS BINARY) FROM characters"
-            f" WHERE BINARY CONVERT(CONVERT(c USING {charset}) USING utf8mb4) = BINARY c"
-        )
-        found = [(text, raw, decode(raw)) for text, raw in cursor.fetchall()]
+        found = []
+        for character, raw in fetched(
+            cursor,
+            f"characters WHERE BINARY CONVERT(CONVERT(c USING {charset}) USING utf8mb4) = BINARY c",
+            "c",
+            f"CONVERT(c USING {charset})",
+        ):
+            found.append((character.decode(), raw, decode(raw)))
         assert len(found) > 120, (
             f"{charset}: the server holds too few characters for this to test anything"
         )
@@ -88,17 +106,18 @@ def test_every_character_that_a_character_set_holds_is_read(cursor: Cursor) -> N
 def test_what_a_character_set_cannot_hold_is_stored_as_the_server_stores_it(cursor: Cursor) -> None:
     """Or is not known to be."""
     wrong, known = {}, set()
+    texts = [raw.decode() for (raw,) in fetched(cursor, "characters", "c")]
     for charset in {*charsets(cursor)} & NAMES:
-        cursor.execute(
-            f"SELECT c, CONVERT(CONVERT(c USING {charset}) USING utf8mb4) FROM characters"
-        )
-        found = [(text, kept, stored(charset, text)) for text, kept in cursor.fetchall()]
+        kept = fetched(cursor, "characters", f"CONVERT(CONVERT(c USING {charset}) USING utf8mb4)")
+        found = []
+        for text, (raw,) in zip(texts, kept, strict=True):
+            found.append((text, raw.decode(), stored(charset, text)))
         bad = []
-        for text, kept, told in found:
+        for text, as_kept, told in found:
             if told == "?":
                 known.add(charset)
-            if told is not None and told != kept:
-                bad.append((f"U+{ord(text):04X}", kept, told))
+            if told is not None and told != as_kept:
+                bad.append((f"U+{ord(text):04X}", as_kept, told))
         if bad:
             wrong[charset] = bad[:50]
     assert wrong == {}
@@ -111,14 +130,14 @@ def test_every_code_that_a_character_set_holds_is_read(cursor: Cursor) -> None:
     wrong = {}
     for charset in charsets(cursor):
         decode = decoder(charset, "c")
-        cursor.execute(
-            f"SELECT b, CAST(CONVERT(CONVERT(b USING {charset}) USING utf8mb4) AS BINARY) FROM "
-            "codes"
-            f" WHERE CHAR_LENGTH(CONVERT(b USING {charset})) = 1 AND CAST(CONVERT(b USING "
-            f"{charset}) AS BINARY) = b"
-        )
         readable = {}
-        for raw, answer in cursor.fetchall():
+        for raw, answer in fetched(
+            cursor,
+            f"codes WHERE CHAR_LENGTH(CONVERT(b USING {charset})) = 1 AND CAST(CONVERT(b USING "
+            f"{charset}) AS BINARY) = b",
+            "b",
+            f"CONVERT(CONVERT(b USING {charset}) USING utf8mb4)",
+        ):
             shown, ours = answer.decode("utf-8", "replace"), decode(raw)
             if shown and "�" not in shown and (shown != "?" or ours == "?"):
                 readable[raw] = shown, ours
