@@ -15,6 +15,9 @@ import pyspark
 
 from tests.support.waiting import wait_until
 
+# Of a JVM that ends soon: the second compiler and a parallel collector are not worth their work.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -86,6 +89,7 @@ def _start(folder: Path, processes: list[subprocess.Popen[bytes]], name: str, *w
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder),
+        "SPARK_DAEMON_JAVA_OPTS": " ".join(SHORT_LIVED),
     }
     command = [
         str(home / "bin" / "spark-class"),

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from tests.support.bulk_gear import with_eager_spark
-from tests.support.spark_cluster import Cluster, executors, open_cluster
+from tests.support.spark_cluster import SHORT_LIVED, Cluster, executors, open_cluster
 from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
 
@@ -39,6 +39,7 @@ def test_partitions_wait_for_executors_and_are_applied_on_them_though_one_is_kil
         "spark.jars": str(jar),
         "spark.master": cluster.url,
         "spark.executor.memory": "640m",
+        "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED),
         "spark.executor.cores": "1",
     }
     load = with_eager_spark(
