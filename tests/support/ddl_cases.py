@@ -44,3 +44,18 @@ def shown(table: TableSchema | None) -> str:
     if not table.key:
         return str(table)
     return f"{table} key {','.join(table.key)}"
+
+
+def essence(table: TableSchema) -> object:
+    """What rows show of a table: a type's display width is not in it."""
+
+    def type_(text: str, data_type: str) -> str:
+        if data_type in ("enum", "set", "decimal"):
+            return text
+        return data_type + " unsigned" * ("unsigned" in text)
+
+    columns = [
+        (c.name, type_(c.type, c.data_type), c.charset.replace("utf8mb3", "utf8"), c.is_nullable)
+        for c in table.columns
+    ]
+    return columns, shown(table).partition(" key ")[2], table.charset

@@ -16,7 +16,7 @@ from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.config import DdlConfig
 from cdcbus.producer.source.row_events import Batch
 from tests.integration.producer.reading import connect, fetch_task, read_batches
-from tests.integration.producer.schema.test_history import Course
+from tests.integration.producer.schema.course import Course
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

@@ -12,7 +12,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.producer.config import FilterConfig
 from tests.integration.producer.reading import fetch_task
-from tests.integration.producer.schema.test_history import Course
+from tests.integration.producer.schema.course import Course
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
