@@ -139,6 +139,8 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
             "parentheses, and leave out comments and semicolons"
         )
     swimlane = _swimlane(client, task_id)
+    if what.kind is not WishKind.START:
+        _need_known(client, task_id, swimlane, what)
     is_running = bool(TaskNodes(client).locks(task_id))
     wish(client, task_id, swimlane, what, who)
     of = ", ".join(what.tables) or "all its tables"
@@ -149,6 +151,23 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
         is_running,
         f"task {task_id}: snapshot {what.kind} of {of} is ordered; the task sees it {when}",
     )
+
+
+def _need_known(client: KazooClient, task_id: str, swimlane: str, what: Wish) -> None:
+    """Raises ConfigError for a table that the task has no snapshot of, if it has any."""
+    path = snapshot_path(task_id, swimlane)
+    known = {str(table).lower() for table in tables_of(client, path)}
+    for ordered in wishes_of(client, path).values():
+        # One for all tables may be for this one.
+        if not ordered.tables:
+            return
+        known.update(name.lower() for name in ordered.tables)
+    unknown = [name for name in what.tables if name.lower() not in known]
+    if known and unknown:
+        raise ConfigError(
+            f"task {task_id} has no snapshot of {', '.join(unknown)} to {what.kind}; those that it "
+            f"has: cdcbus snapshot status {task_id}"
+        )
 
 
 def _give_up(client: KazooClient, task_id: str, load: DirectLoad, what: Wish, who: str) -> Ordered:

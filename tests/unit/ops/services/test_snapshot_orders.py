@@ -77,6 +77,22 @@ def test_a_condition_that_ends_the_statement_early_is_refused(zookeeper: Any) ->
     assert wished(zookeeper) == []
 
 
+@pytest.mark.parametrize("kind", [WishKind.PAUSE, WishKind.RESUME, WishKind.STOP])
+def test_an_order_for_a_table_without_a_snapshot_is_refused(zookeeper: Any, kind: WishKind) -> None:
+    """Nothing would come of it: it may be misspelt."""
+    typo = Wish(kind, ("shop.order",))
+    order_snapshot(zookeeper, "7", typo, "ann")  # before any snapshot has begun
+    for seen in [path for path in zookeeper.nodes if "/wishes/" in path]:
+        del zookeeper.nodes[seen]
+    progress = {ORDERS: TableProgress(TableState.RUNNING, 5)}
+    ZooKeeperSnapshots(zookeeper, "7", "lane").save(progress)
+    with pytest.raises(ConfigError, match=rf"no snapshot of shop.order to {kind}; those"):
+        order_snapshot(zookeeper, "7", typo, "ann")
+    order_snapshot(zookeeper, "7", Wish(kind, ("Shop.Orders",)), "ann")
+    order_snapshot(zookeeper, "7", Wish(WishKind.START, ("shop.order",)), "ann")
+    order_snapshot(zookeeper, "7", typo, "ann")  # what is ordered first may begin
+
+
 def test_a_task_that_is_not_known_is_refused(zookeeper: Any) -> None:
     with pytest.raises(ConfigError, match="task 8 is not known"):
         snapshots_of(zookeeper, "8")
