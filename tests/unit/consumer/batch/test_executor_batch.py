@@ -25,15 +25,7 @@ from cdcbus.plugins.errors import OffsetConflict, TargetRejected
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
 from tests.support.memory_target import MemoryTarget
-from tests.unit.consumer.apply.test_applier import (
-    PARENTS,
-    PARTITION,
-    TASK,
-    Made,
-    parent,
-    row,
-    target,
-)
+from tests.unit.consumer.apply.applying import PARENTS, PARTITION, TASK, Made, parent, row, target
 
 RECORDS = 20
 RUN = TaskRun("first", pickle.dumps(TASK))

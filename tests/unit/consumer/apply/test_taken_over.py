@@ -1,0 +1,99 @@
+"""Offsets at the target that are not this process's: another one has taken the partitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cdcbus.consumer.apply.applier import PartitionApplier
+from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.errors import OffsetConflict
+from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import Op
+from tests.support.memory_target import MemoryTarget
+from tests.unit.consumer.apply.applying import PARTITION, TASK, Made, parent, row, target
+
+OTHER = TopicPartition("shop", 1)
+
+
+def taken_over(loader: MemoryTarget) -> tuple[PartitionApplier, Made]:
+    """An applier that has taken two partitions over, and looked once."""
+    made = Made(parent(Op.INSERT, row("1", "a")))
+    applier = PartitionApplier(TASK, made, loader)
+    applier.applied_offsets()
+    if not loader.is_dry_run:
+        applier.take_over([AppliedOffset(*PARTITION, 5, 7), AppliedOffset(*OTHER, 5, 7)])
+    applier.compare_offsets()
+    return applier, made
+
+
+@pytest.mark.parametrize(("there", "shown"), [(4, "4"), (6, "6"), (None, "none")])
+def test_a_quiet_partition_whose_offset_at_the_target_is_another_one_is_told(
+    there: int | None, shown: str
+) -> None:
+    loader = target()
+    applier, made = taken_over(loader)
+    for end in (6, 7):
+        applier.apply(PARTITION, made.records, end, 7)
+        applier.compare_offsets()
+    held = loader.offsets.pop(OTHER)
+    if there is not None:
+        loader.offsets[OTHER] = replace(held, next_offset=there)
+    applier.apply(PARTITION, made.records, 8, 7)
+    with pytest.raises(OffsetConflict, match=rf"offset 5 of shop\[1\], but {shown}: "):
+        applier.compare_offsets()
+
+
+def test_a_replica_may_lag_behind_a_commit_since_the_last_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loader = target()
+    applier, made = taken_over(loader)
+    at_replica = loader.applied_offsets()
+    monkeypatch.setattr(loader, "applied_offsets", lambda: at_replica)
+    applier.apply(PARTITION, made.records, 6, 7)
+    applier.compare_offsets()
+    with pytest.raises(OffsetConflict):
+        applier.compare_offsets()
+
+
+def test_where_every_partition_has_commits_the_target_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    applier, made = taken_over(loader := target())
+    monkeypatch.delattr(MemoryTarget, "applied_offsets")
+    for end in (6, 7):
+        for partition in (PARTITION, OTHER):
+            applier.apply(partition, made.records, end, 7)
+        applier.compare_offsets()
+    assert loader.offsets[OTHER].next_offset == 7
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_offsets_that_the_target_does_not_keep_are_not_missed(
+    monkeypatch: pytest.MonkeyPatch, is_dry_run: bool
+) -> None:
+    loader = target(is_dry_run=is_dry_run)
+    if not is_dry_run:
+        monkeypatch.setattr(loader, "fence", lambda: None)
+    applier, made = taken_over(loader)
+    applier.apply(PARTITION, made.records, 6, 7)
+    loader.offsets.clear()
+    for _ in range(3):
+        applier.compare_offsets()
+
+
+def test_whoever_began_before_partitions_were_taken_over_writes_nothing_any_more() -> None:
+    other = TopicPartition("shop", 1)
+    loader = target(offsets={PARTITION: AppliedOffset(*PARTITION, 5, 7)})
+    made = Made(parent(Op.INSERT, row("1", "a")))
+    late, next_ = (PartitionApplier(TASK, made, loader) for _ in range(2))
+    for applier in (late, next_):
+        applier.applied_offsets()
+    next_.take_over([AppliedOffset(*other, 0, 9), AppliedOffset(*PARTITION, 5, 8)])
+    assert sorted(loader.offsets) == [PARTITION, other]
+    for partition in (PARTITION, other):
+        with pytest.raises(OffsetConflict):
+            late.apply(partition, made.records, 6, 7)
+        next_.apply(partition, made.records, 6, 8)
