@@ -88,7 +88,10 @@ def refusal(comparison: Comparison) -> str:
     [source] = subject.sources
     own = {column.name for column in source.key_columns}
     if not subject.is_found_by_key or own != set(source.mapped.schema.key):
-        return "its key is not the source's own, copied unchanged, so its rows cannot be locked"
+        return (
+            "its key is not the source's own, copied unchanged, or has texts of a character set "
+            "other than utf8 and latin1, by which rows are not looked up, so they cannot be locked"
+        )
     return ""
 
 
