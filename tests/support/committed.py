@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import orjson
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 
@@ -40,4 +40,4 @@ def committed(kafka: str, topic: str) -> list[Message]:
 
 def committed_canal(kafka: str, topic: str) -> list[dict[str, Any]]:
     """The same for a canalRow topic, as JSON."""
-    return [json.loads(message.value() or b"") for message in committed(kafka, topic)]
+    return [orjson.loads(message.value() or b"") for message in committed(kafka, topic)]

@@ -65,8 +65,9 @@ def play(shop: Shop, target: str, seed: int, *, tables: int, rows: int, kills: i
         with writing(source, shop.name, made, seed):
             kill(shop, [fetch, load], link, choose, kills)
         run(shop, "verify", str(load.file), "--patience", "90", "--show-values")
+    records = committed_canal(shop.addresses.kafka, shop.name)
     for table in made:
-        assert in_topic(shop, table) == at_source(shop, table), table.ddl
+        assert in_topic(records, table) == at_source(shop, table), table.ddl
 
 
 def kill(
@@ -136,10 +137,10 @@ def at_source(shop: Shop, table: RandomTable) -> Rows:
     return {tuple(row[: len(table.key)]): tuple(row) for row in found}
 
 
-def in_topic(shop: Shop, table: RandomTable) -> Rows:
+def in_topic(records: list[dict[str, Any]], table: RandomTable) -> Rows:
     """The rows that a reader of the topic has who starts at its beginning."""
     found: Rows = {}
-    for record in committed_canal(shop.addresses.kafka, shop.name):
+    for record in records:
         if record["table"] != table.name:
             continue
         for row in record["data"]:
