@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pymysql.cursors import Cursor
+
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask
@@ -74,3 +76,15 @@ def marked(kafka: str, topic: str) -> list[dict[str, Any]]:
     """The records that a snapshot has sent."""
     records = [json.loads(message.value() or b"") for message in messages(kafka, topic)]
     return [record for record in records if record.get("snapshot") is True]
+
+
+def table(cursor: Cursor, name: str, key: tuple[str, ...]) -> Table:
+    """As SELECT shows it."""
+    cursor.execute(f"SELECT * FROM {name}")
+    names = [column[0] for column in cursor.description or ()]
+    found = {}
+    for row in cursor.fetchall():
+        cells = [None if value is None else str(value) for value in row]
+        texts = dict(zip(names, cells, strict=True))
+        found[tuple(str(texts[each]) for each in key)] = texts
+    return found

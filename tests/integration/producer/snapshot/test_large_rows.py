@@ -18,7 +18,7 @@ from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask, SnapshotMode
 from tests.integration.producer.reading import fetch_task
 from tests.integration.producer.snapshot.following import SnapshotRunning
-from tests.integration.producer.snapshot.test_snapshots import writing
+from tests.integration.producer.snapshot.meanwhile import writing
 from tests.support.committed import committed, committed_canal
 
 pytestmark = pytest.mark.integration
