@@ -1,5 +1,5 @@
 """`cdcbus dlq` before it asks Kafka; what it does with letters is in
-tests/integration/consumer/records/test_dead_letters.py."""
+tests/integration/consumer/records/dead_letters/test_commands.py."""
 
 from pathlib import Path
 
