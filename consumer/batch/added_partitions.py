@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from time import monotonic
 
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.kafka_admin import bounds_of
+from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
 ANSWER_SECONDS = 10.0
+PAUSE_SECONDS = 30.0
 
 
 class AddedPartitions:
@@ -26,10 +29,11 @@ class AddedPartitions:
         # The first offsets of those that are read next, and where the others must be by then.
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._look_at = 0.0
 
     def due(self) -> dict[TopicPartition, int]:
         """Those that are to be read from now on -> their first offsets. Must be called about every
-        second. Raises BusUnavailable."""
+        second; where Kafka does not answer for them, it is asked again later."""
         new = self._watch.new_partitions()
         if not isinstance(self._task.target, PublishConfig):
             return dict.fromkeys(new, 0)
@@ -39,14 +43,33 @@ class AddedPartitions:
                 return {}
             due, self._next = self._next, {}
             return due
-        if new:
-            self._look(new)
+        if new and monotonic() >= self._look_at:
+            try:
+                self._look(new)
+            except BusUnavailable as error:
+                # As one that has no leader: the others are read on.
+                self._next = {}
+                self._look_at = monotonic() + PAUSE_SECONDS
+                LOG.warning(
+                    "task %s: %s added and not read yet: %s",
+                    self._task.task_id,
+                    ", ".join(map(str, new)),
+                    error,
+                )
         return {}
 
     def _look(self, new: list[TopicPartition]) -> None:
         source = self._task.source
         for partition, (first, end) in bounds_of(source, new, ANSWER_SECONDS).items():
-            if end > first:
+            if first:
+                LOG.warning(
+                    "task %s: %s was added, and holds nothing before offset %d any more; what "
+                    "came before that was never read",
+                    self._task.task_id,
+                    partition,
+                    first,
+                )
+            if end:
                 self._next[partition] = first
         if not self._next:
             return

@@ -65,8 +65,10 @@ def follow(
                 if not is_applied:
                     size.hold()
                     is_behind = False
-                    _finish(read_ahead)
-                    read_ahead = None
+                    if read_ahead:
+                        # Also for its error: the reader has taken records that it does not return.
+                        read_ahead.result()
+                        read_ahead = None
                     reader.go_back(progress.next_offsets)
             is_time_to_look = monotonic() - looked_at >= LOOK_SECONDS
             if is_time_to_look:

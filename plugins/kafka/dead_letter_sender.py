@@ -9,7 +9,14 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.kafka.client_errors import RIGHTS, denied, drop_unsent, fatal_error
+from cdcbus.plugins.kafka.client_errors import (
+    INVALID,
+    RIGHTS,
+    denied,
+    drop_unsent,
+    fatal_error,
+    invalid,
+)
 from cdcbus.plugins.kafka.producer import PURGED, RAISE_LIMIT, SLICE_SECONDS, TOO_LARGE, refusal
 
 WAIT_SECONDS: Final = 30.0
@@ -87,6 +94,8 @@ class DeadLetterSender:
         if code in TOO_LARGE:
             sentence = refusal(topic, self._servers, size_bytes, None, "a dead letter")
             return BusRejected(f"{sentence}; {RAISE_LIMIT}")
+        if code in INVALID:
+            return invalid(self._servers, topic, code)
         if code in RIGHTS:
             return denied(self._servers, f"topic {topic}: {error.str()}", code)
         if error.fatal() or code == KafkaError._FATAL:

@@ -3,14 +3,18 @@ the progress of each table, as for any snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionError
-from cdcbus.plugins.positions import BinlogPosition, TopicPartition
+from cdcbus.plugins.positions import (
+    BinlogPosition,
+    TopicPartition,
+    kafka_positions_from_json,
+)
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
 from cdcbus.producer.snapshot.progress import UNFINISHED, SnapshotStore, TableProgress
@@ -146,18 +150,32 @@ def _forget_tables(client: KazooClient, task_id: str, kept: Collection[TableId] 
 def refuse_unfinished(client: KazooClient, task_id: str, topics: Collection[str] = ()) -> None:
     """Raises ConfigError if a direct load of the task was begun and is not done: rows of its tables
     are missing at the target, and no position of the task would bring them. A load that was given
-    up is forgotten if each of the task's topics has a position: an operator has set it."""
+    up is forgotten if each of its partitions, and each of the task's topics, has a position: an
+    operator has set it."""
     load = direct_load(client, task_id)
     if load is None or load.is_done:
         return
-    if load.is_given_up:
-        stored = positions_of(client, task_id)
-        if topics and all(stored.get(topic) for topic in topics):
-            _forget_tables(client, task_id)
-            drop_node(client, f"{direct_path(task_id)}/tables")
-            drop_node(client, direct_path(task_id))
-            return
+    if load.is_given_up and _are_set(positions_of(client, task_id), topics, load.offsets):
+        _forget_tables(client, task_id)
+        drop_node(client, f"{direct_path(task_id)}/tables")
+        drop_node(client, direct_path(task_id))
+        return
     raise ConfigError(state_of(client, task_id, load))
+
+
+def _are_set(
+    stored: Mapping[str, str | None], topics: Collection[str], loaded: Iterable[TopicPartition]
+) -> bool:
+    """Whether each topic has a position, and each of these partitions of them."""
+    found: set[TopicPartition] = set()
+    for topic in topics:
+        try:
+            positions = kafka_positions_from_json(stored.get(topic) or "")
+        except PositionError:
+            return False
+        found.update(position.topic_partition for position in positions)
+    needed = {partition for partition in loaded if partition.topic in topics}
+    return bool(topics) and needed <= found
 
 
 def state_of(client: KazooClient, task_id: str, load: DirectLoad) -> str:

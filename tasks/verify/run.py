@@ -4,8 +4,8 @@ other."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -255,13 +255,22 @@ def _doubt(report: TableReport, beside: Beside, feeds: Mapping[str, Unread]) -> 
 
 def _merged_twins(opened: Opened, groups: Groups) -> dict[TableId, str]:
     found: dict[TableId, str] = {}
+
+    def is_one_table(targets: Collection[TableId]) -> bool:
+        try:
+            return opened.loader.is_one_table(targets)
+        except ConfigError:
+            # Where several target tables match a name, the comparison says so.
+            return False
+        except CdcError as error:
+            found.update(dict.fromkeys(targets, str(error)))
+            return False
+
     for feed in opened.feeds:
         pairs = []
         for target, mapped in groups.items():
             pairs += [(each.source.id, target) for of, each in mapped if of is feed]
-        # Where several target tables match a name, the comparison says so.
-        with suppress(ConfigError):
-            found |= merged_twins(pairs, opened.loader.is_one_table)
+        found |= merged_twins(pairs, is_one_table)
     return found
 
 

@@ -13,6 +13,7 @@ from cdcbus.consumer.batch.added_partitions import AddedPartitions
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 
@@ -41,6 +42,8 @@ class World:
     def bounds_of(
         self, _: TopicConfig, partitions: Collection[TopicPartition], __: float
     ) -> dict[TopicPartition, tuple[int, int]]:
+        if not self.bounds.keys() >= set(partitions):
+            raise BusUnavailable("no leader")
         return {each: self.bounds[each] for each in partitions}
 
 
@@ -64,3 +67,30 @@ def test_a_task_that_sends_records_on_reads_them_after_what_the_others_held(
     assert world.added.due() == {}
     world.progress.next_offsets = {ONE: 30, THREE: 7}
     assert world.added.due() == {TWO: 0}
+
+
+def test_one_whose_records_have_all_expired_is_known_and_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(monkeypatch, FORWARDING)
+    world.bounds = {ONE: (0, 10), TWO: (100, 100)}
+    assert world.added.due() == {}
+    assert "what came before that was never read" in caplog.text
+    assert world.added.due() == {TWO: 100}
+
+
+def test_the_others_are_read_on_while_kafka_does_not_answer_for_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(monkeypatch, FORWARDING)
+    seconds = 100.0
+    monkeypatch.setattr(added_partitions, "monotonic", lambda: seconds)
+    del world.bounds[ONE]  # known, and without a leader
+    world.progress.next_offsets = {ONE: 10}
+    assert world.added.due() == {}
+    assert "not read yet: no leader" in caplog.text
+    world.bounds[ONE] = (0, 10)
+    assert world.added.due() == {}
+    seconds += added_partitions.PAUSE_SECONDS
+    assert world.added.due() == {}
+    assert world.added.due() == {THREE: 5}

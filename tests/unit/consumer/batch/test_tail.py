@@ -261,6 +261,25 @@ def test_what_was_read_ahead_of_a_partition_that_waits_is_read_again(
     assert world.held == [True, False]
 
 
+def test_an_error_that_is_read_ahead_is_raised_where_a_partition_waits_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reader has taken records before it: it would go back past none of them."""
+    world = World(monkeypatch, ONE, TWO)
+    world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
+    world.waits = 1
+
+    def fail() -> None:
+        if world.read_from_all:
+            world.before_read = lambda: None
+            raise BusUnavailable("away")
+
+    world.before_read = fail
+    with pytest.raises(BusUnavailable, match="away"):
+        world.follow()
+    assert world.progress.next_offsets == {ONE: 0, TWO: 0}
+
+
 def test_an_error_that_is_read_ahead_is_raised_after_what_came_before_it_is_applied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
-from cdcbus.plugins.positions import BinlogPosition, TopicPartition
+from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.snapshots import store
@@ -363,7 +363,11 @@ def test_a_direct_load_is_found_as_it_was_stored_until_it_is_forgotten_whole(
     for topic in topics:
         with pytest.raises(ConfigError, match=r"was given up, .* some of the rows: empty them"):
             refuse_unfinished(zookeeper, "7", topics)
-        zookeeper.put(f"/datas/task/7/position/{topic}", {"offset": 1})
+        zookeeper.put(f"/datas/task/7/position/{topic}", [KafkaPosition(topic, 1, 1).as_fields()])
+    # of another partition than the load's
+    with pytest.raises(ConfigError, match="was given up"):
+        refuse_unfinished(zookeeper, "7", topics)
+    zookeeper.put("/datas/task/7/position/orders", [KafkaPosition("orders", 0, 1).as_fields()])
     refuse_unfinished(zookeeper, "7", topics)
     assert direct_load(zookeeper, "7") is None
 
