@@ -22,13 +22,9 @@ from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.mapped_columns import record_columns
 from cdcbus.producer.publish.routes import row_at_a_time
 from cdcbus.producer.source.row_events import Rows
-from tests.unit.producer.publish.test_codegen import (
-    BOTH,
-    FORMATS,
-    cases,
-    outcome,
-)
-from tests.unit.producer.publish.test_codegen import stopped_clock as stopped_clock
+from tests.unit.producer.publish.row_images import BOTH, FORMATS, cases, outcome
+
+pytestmark = pytest.mark.usefixtures("stopped_clock")
 
 MASKS = st.sampled_from(
     [
