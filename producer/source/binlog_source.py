@@ -147,14 +147,11 @@ class BinlogSource:
             raise PositionLost(
                 f"{known}, and neither GTIDs nor a commit time say where to continue"
             )
-        # reading from the oldest file leaves no gap if that file is older than the position
-        oldest_ms = self._binlog.earliest().file_created_ms
-        begin_ms = max(position.timestamp_ms - OVERLAP_MS, min(position.timestamp_ms, oldest_ms))
-        found = self._binlog.from_time(begin_ms)
+        found = self._binlog.from_time(position.timestamp_ms, OVERLAP_MS)
         LOG.warning(
-            "%s, and there are no GTIDs: continuing by time at %s; what was committed from %s to "
-            "%s is sent again",
-            *(known, found, when(begin_ms), when(position.timestamp_ms)),
+            "%s, and there are no GTIDs: continuing by time at %s; what was committed from there "
+            "to %s is sent again",
+            *(known, found, when(position.timestamp_ms)),
         )
         return replace(found, batch_id=position.batch_id)
 

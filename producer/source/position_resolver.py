@@ -94,12 +94,33 @@ class Binlog:
                 f"{when(epoch_ms)} has not come yet at source {self._where()}, where it is "
                 f"{when(now_ms)}; give an earlier time"
             )
-        return self.from_time(epoch_ms)
+        begin, end = self._since(epoch_ms)
+        return self._named(begin.file, begin.pos) if begin else end
 
-    def from_time(self, epoch_ms: int) -> BinlogPosition:
-        """The same for a time by the clock of another server, by which this one's transactions are
-        timed, too, if they come from there: it can be minutes ahead of this server's clock, or
-        behind. Raises PositionLost."""
+    def from_time(self, epoch_ms: int, overlap_ms: int) -> BinlogPosition:
+        """The same for the time of a transaction that another server has committed, less
+        `overlap_ms`. Its clock times this server's transactions, too, up to the failover; those
+        after it are timed by this server's clock. So where that is behind, the overlap is longer
+        by as much. Raises PositionLost, also where there is no such transaction."""
+        # The other server's clock is taken for like our own.
+        own_ms = time.time_ns() // 1_000_000
+        with servers.reported(self._config):
+            now_ms = servers.now_ms(self._connection)
+        oldest_ms = self.created_ms(self._file_names()[0])
+        # Reading from the oldest file leaves no gap if that file is older than the transaction.
+        begin_ms = max(epoch_ms - overlap_ms - max(0, own_ms - now_ms), min(epoch_ms, oldest_ms))
+        begin, _ = self._since(begin_ms)
+        if begin is None:
+            raise PositionLost(
+                f"source {self._where()}, where it is {when(now_ms)}, holds no transaction of "
+                f"{when(begin_ms)} or later: it lacks what was read from the other server, or its "
+                "clock is far behind"
+            )
+        return self._named(begin.file, begin.pos)
+
+    def _since(self, epoch_ms: int) -> tuple[Begin | None, BinlogPosition]:
+        """The first transaction of a time or later, and the end of what was searched. Raises
+        PositionLost."""
         names = self._file_names()
         second_ms = epoch_ms - epoch_ms % 1000
         # Transactions in files before the one before the chosen one are older than the second.
@@ -116,8 +137,8 @@ class Binlog:
             return begin.commit_ms >= (second_ms if is_in_seconds else epoch_ms)
 
         end = self.latest()
-        begin = self._first(BinlogPosition(names[max(0, number - 1)], FIRST_EVENT), end, is_wanted)
-        return self._named(begin.file, begin.pos) if begin else end
+        start = BinlogPosition(names[max(0, number - 1)], FIRST_EVENT)
+        return self._first(start, end, is_wanted), end
 
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
         """The position with the place of the first transaction that is not in its GTID set, and

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import coordinates
 from cdcbus.producer.binlog.event_types import HEADER
@@ -122,3 +122,62 @@ def test_a_server_that_never_sends_what_it_has_written_is_an_error(
     message = f"sends its binlog only to {FILE}:330, and has written it to {FILE}:400"
     with pytest.raises(SourceUnavailable, match=message):
         AtEnd([BEFORE, []], "9.4.0").at_time(2000)
+
+
+def ms(minute: int, second: int = 0) -> int:
+    return (60 * minute + second) * 1000
+
+
+class Behind(Sent):
+    """A server whose clock is ten minutes behind; it was made the source at 30:00 by the other
+    one's clock, at 20:00 by its own, and has begun a file since."""
+
+    files = {
+        "b.1": (ms(0), [ms(10), ms(29, 30), ms(30), ms(20, 10)]),
+        "b.2": (ms(22), [ms(22, 5), ms(24)]),
+    }
+
+    def _file_names(self) -> list[str]:
+        return list(self.files)
+
+    def created_ms(self, file: str) -> int:
+        return self.files[file][0]
+
+    def _newest_before_ms(self, file: str) -> int:
+        created_ms, commits = self.files[file]
+        return max(created_ms, commits[0])
+
+    def latest(self) -> BinlogPosition:
+        return BinlogPosition("b.2", 2)
+
+    def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
+        return BinlogPosition(file, pos)
+
+    def _first(
+        self, start: Any, end: BinlogPosition, is_wanted: Callable[[Begin], bool]
+    ) -> Begin | None:
+        for file in self._file_names()[self._file_names().index(start.file) :]:
+            for number, commit_ms in enumerate(self.files[file][1]):
+                if is_wanted(begin := Begin(file, number, commit_ms)):
+                    return begin
+        return None
+
+
+@pytest.mark.parametrize("now_ms", [ms(25), ms(45)], ids=["before that time", "after it"])
+def test_what_a_server_whose_clock_is_behind_has_committed_itself_is_not_left_out(
+    monkeypatch: pytest.MonkeyPatch, now_ms: int
+) -> None:
+    monkeypatch.setattr(servers, "now_ms", lambda _: now_ms)
+    monkeypatch.setattr(position_resolver.time, "time_ns", lambda: (now_ms + ms(10)) * 1_000_000)
+    binlog = Behind([], "9.4.0")
+    # 29:00 less the ten minutes: the first transaction since is in the older file
+    assert binlog.from_time(ms(30), ms(1)) == BinlogPosition("b.1", 1)
+
+
+def test_a_server_without_a_transaction_of_that_time_is_no_place_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it has committed may be timed by a clock that is behind: its end would be no answer."""
+    monkeypatch.setattr(position_resolver.time, "time_ns", lambda: 9_000_000_000)
+    with pytest.raises(PositionLost, match="holds no transaction of .* or later: it lacks what"):
+        Behind([], "9.4.0").from_time(ms(60), ms(1))
