@@ -39,9 +39,11 @@ KAFKA_JARS = JarSet(
 )
 
 _LOG = "-Dorg.slf4j.simpleLogger"
-# A small heap needs no parallel collector, and no threads for one.
+# A small heap needs no parallel collector, and no threads for one. Most of what a server takes to
+# start is the work of Java's compilers.
 _SERVER = (
     "-XX:+UseSerialGC",
+    *COMPILER_OPTIONS.split(),
     f"{_LOG}.showDateTime=true",
     f"{_LOG}.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
 )
@@ -180,9 +182,7 @@ def _prepare_kafka(place: ServerFolder) -> list[str]:
 
 def broker(settings: Path) -> list[str]:
     """The command line of a Kafka broker with these settings."""
-    # Most of what a broker takes to start is the work of Java's compilers.
-    options = (*_SERVER, *COMPILER_OPTIONS.split(), "-Xmx512m")
-    return _java(KAFKA_JARS, options, "kafka.Kafka", str(settings))
+    return _java(KAFKA_JARS, (*_SERVER, "-Xmx512m"), "kafka.Kafka", str(settings))
 
 
 def _check_zookeeper(place: ServerFolder) -> None:
