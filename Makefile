@@ -87,8 +87,7 @@ bench-peers: $(INSTALLED) ## The same work through Debezium's connectors, from M
 	$(BIN)/python -m tests.bench.peers --runs $(RUNS) --json artifacts/peers.json --picture artifacts/peers.svg
 
 lint: $(INSTALLED) ## Types and style
-	$(BIN)/mypy -p cdcbus
-	$(BIN)/mypy tests
+	$(BIN)/mypy -p cdcbus -p tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
