@@ -260,7 +260,8 @@ def _is_later(one: BinlogPosition, other: BinlogPosition) -> bool:
     can be whole seconds, of a clock that was put back, or chosen by a session (SET timestamp)."""
     is_one_server = bool(one.server_uuid) and one.server_uuid == other.server_uuid
     if is_one_server and one.file_created_ms and other.file_created_ms:
-        # By the time of the files first, as a reset binlog counts them anew.
+        # By the time of the files first, as a reset binlog counts them anew; a clock that was put
+        # back between two files looks the same, and rows come twice then.
         return (one.file_created_ms, BinlogCoordinates(one.file, one.pos)) > (
             other.file_created_ms,
             BinlogCoordinates(other.file, other.pos),

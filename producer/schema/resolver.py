@@ -105,6 +105,8 @@ class SchemaReader:
         # rows.
         if self._ask("SHOW VARIABLES LIKE %s", _SHOWS_HIDDEN_KEYS):
             self._ask(f"SET SESSION {_SHOWS_HIDDEN_KEYS} = ON")
+        # Unquoted names would not be told from keys.
+        self._ask("SET SESSION sql_quote_show_create = ON")
         [[folds_names, version]] = self._ask("SELECT @@lower_case_table_names, VERSION()")
         # As text where a reader takes cells as they come.
         self.folds_names = int(folds_names) != 0
@@ -168,14 +170,26 @@ class SchemaReader:
         """Raises HiddenColumns."""
         name = f"{_quoted(table.schema)}.{_quoted(table.table)}"
         is_whole = self._answers(f"SELECT * FROM {name} LIMIT 0", _HIDDEN)
-        # MySQL's * stands for visible columns only, with or without a right to the others.
         if is_whole and self._has_dictionary:
-            is_whole = self._answers(f"SHOW CREATE TABLE {name}", _HIDDEN)
+            is_whole = self._may_select_invisible(name)
         if not is_whole:
             raise HiddenColumns(
-                f"source table {table}: the user may SELECT only some of its columns, and the "
-                f"others would be missing without a word; GRANT SELECT ON {name} TO that user"
+                f"source table {table}: the user may SELECT only some of its columns, or each by "
+                "its name, which leaves open whether there are invisible ones; they would be "
+                f"missing without a word; GRANT SELECT ON {name} TO that user"
             )
+
+    def _may_select_invisible(self, name: str) -> bool:
+        """For MySQL, whose * stands for visible columns only, with or without a right to others.
+        Its statement names all; it is refused where no right is to the table itself."""
+        try:
+            [[_, statement, *_]] = self._ask(f"SHOW CREATE TABLE {name}")
+        except pymysql.Error as error:
+            if error.args[0] not in _HIDDEN:
+                raise
+            return False
+        columns = ", ".join(_COLUMN.findall(str(statement)))
+        return self._answers(f"SELECT {columns} FROM {name} LIMIT 0", _HIDDEN)
 
     def read_all(
         self, tables: Sequence[TableId]
@@ -359,6 +373,8 @@ class SchemaReader:
 
 
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
+# A column in SHOW CREATE TABLE; with double quotation marks in the mode ANSI_QUOTES.
+_COLUMN = re.compile(r'^  (`(?:[^`]|``)+`|"(?:[^"]|"")+") ', re.MULTILINE)
 _HIDDEN = {1142, 1143}  # no right to read the table, or one of its columns
 _NO_SUCH_COLUMN = 1054
 # A server that is shut down, and one that has ended the connection.

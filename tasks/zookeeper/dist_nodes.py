@@ -22,6 +22,9 @@ from cdcbus.tasks.zookeeper.connection import LOST, REQUEST_BYTES, ROOT, connect
 from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import answer, reported
 
+# What a request has for each operation besides path and data, at most.
+_HEAD_BYTES = 64
+
 TASKS = f"{ROOT}/task"
 
 
@@ -90,7 +93,9 @@ class DistNodes:
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
             # Versions of the texts join this transaction: never one without the other.
             also(transaction)
-            size = sum(len(getattr(each, "data", b"")) for each in transaction.operations)
+            size = 0
+            for each in transaction.operations:
+                size += len(getattr(each, "data", b"")) + len(each.path) + _HEAD_BYTES
             try:
                 results = answer(transaction.commit_async())
             except LOST as error:

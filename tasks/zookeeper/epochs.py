@@ -78,14 +78,16 @@ def _advanced(client: KazooClient, lock: tuple[str, int], path: str) -> int | No
     last = _number(data)
     if last is None:
         last = highest
-    number = max(last + 1, time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    number = max(last + 1, now_ms)
     # The content stays the same: the write makes the lock's version part of the transaction.
     lock_data = answer(client.get_async(lock[0]))[0]
     transaction = client.transaction()
     transaction.set_data(lock[0], lock_data, lock[1])
     transaction.set_data(path, str(number).encode(), stat.version)
     if number > highest:
-        data = str(number + AHEAD_MS).encode()
+        # Never further ahead of the clock: if ZooKeeper loses it, epochs go on by that.
+        data = str(max(number, now_ms + AHEAD_MS)).encode()
         transaction.set_data(HIGHEST, data, highest_stat.version)
     results = answer(transaction.commit_async())
     is_written = True

@@ -16,10 +16,12 @@ from cdcbus.producer.server.connection import connect
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.parametrize("beside", ["", ", INSERT"])
 @pytest.mark.parametrize("kind", ["mariadb", "mysql_9"])
 def test_an_invisible_column_without_a_right_is_missed(
-    request: pytest.FixtureRequest, kind: str, name: str
+    request: pytest.FixtureRequest, kind: str, beside: str, name: str
 ) -> None:
+    """Also beside a right to the table itself, which lets a user see all columns."""
     at: Database = request.getfixturevalue(kind)
     connection = pymysql.connect(
         host=at.host, port=at.port, user=at.user, password=at.password, autocommit=True
@@ -31,7 +33,7 @@ def test_an_invisible_column_without_a_right_is_missed(
         cursor.execute(f"CREATE USER {name} IDENTIFIED BY 'cdc-pass'")
         try:
             cursor.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, n INT INVISIBLE)")
-            cursor.execute(f"GRANT SELECT (id) ON {name}.t TO {name}")
+            cursor.execute(f"GRANT SELECT (id){beside} ON {name}.t TO {name}")
             with closing(connect(config)) as own, pytest.raises(HiddenColumns, match="GRANT SELE"):
                 SchemaReader(own).read_whole(table)
             cursor.execute(f"GRANT SELECT ON {name}.t TO {name}")
