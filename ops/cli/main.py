@@ -356,7 +356,7 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the stored position of each swimlane of task ID."""
     from cdcbus.ops.cli.offset.change import said_by_target
     from cdcbus.tasks.config.keys.types import PATH_NAME
-    from cdcbus.tasks.zookeeper.connection import connect
+    from cdcbus.tasks.zookeeper.connection import connected
     from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions
 
     # The id becomes a part of a path in ZooKeeper.
@@ -364,12 +364,8 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
         PATH_NAME.read(task_id)
     except ValueError as error:
         raise click.BadParameter(f"expected {PATH_NAME.expected}", param_hint="ID") from error
-    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
-    try:
+    with connected(bus.zookeeper, auth=bus.zookeeper_auth) as client:
         stored = stored_positions(client, task_id)
-    finally:
-        client.stop()
-        client.close()
     if not stored:
         where = f"{position_path(task_id)} at {bus.zookeeper}"
         raise PositionError(

@@ -32,7 +32,7 @@ def complete_task_id(
     import logging
 
     from cdcbus.tasks.control.bus_settings import read_bus_settings
-    from cdcbus.tasks.zookeeper.connection import connect
+    from cdcbus.tasks.zookeeper.connection import connected
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     # A log line would disturb the prompt that is being completed.
@@ -42,12 +42,8 @@ def complete_task_id(
         if zookeeper := context.params.get("zookeeper"):
             given["zookeeper"] = zookeeper
         bus = read_bus_settings(given, context.params.get("config"))
-        client = connect(bus.zookeeper, COMPLETE_SECONDS, bus.zookeeper_auth)
-        try:
+        with connected(bus.zookeeper, COMPLETE_SECONDS, bus.zookeeper_auth) as client:
             task_ids = TaskNodes(client).ids()
-        finally:
-            client.stop()
-            client.close()
         return [task_id for task_id in task_ids if task_id.startswith(incomplete)]
     return []
 

@@ -35,7 +35,7 @@ from cdcbus.ops.stack import stack
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of
-from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.connection import connected
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
 
     Raises CdcError when something fails on the way; Ctrl-C ends the tasks in any case.
     """
-    with _zookeeper(addresses) as client:
+    with connected(addresses.zookeeper) as client:
         tasks = prepare(options, addresses, client, console)
         with _running(list(tasks.values()), options.keep, console):
             scene: list[RenderableType] = [_files_table(tasks), ""]
@@ -201,16 +201,6 @@ def servers(options: Options, console: Console) -> Iterator[Addresses]:
         # Also where only some of them have started.
         if not is_kept and stack.has_running(options.home):
             stack.down(options.home, purge=False, console=console)
-
-
-@contextmanager
-def _zookeeper(addresses: Addresses) -> Iterator[KazooClient]:
-    client = connect(addresses.zookeeper)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 @contextmanager

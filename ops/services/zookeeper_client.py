@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.connection import connected
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -18,9 +18,5 @@ if TYPE_CHECKING:
 def bus_client(bus: BusSettings) -> Iterator[KazooClient]:
     """Raises PositionUnavailable, which names the address, when ZooKeeper does not answer within
     4 s."""
-    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
-    try:
+    with connected(bus.zookeeper, auth=bus.zookeeper_auth) as client:
         yield client
-    finally:
-        client.stop()
-        client.close()

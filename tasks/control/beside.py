@@ -127,16 +127,12 @@ def _places(word: str, bus: BusSettings) -> list[str]:
 
 def _stored_ids(bus: BusSettings) -> list[str]:
     """The tasks that were imported; others have only their state there."""
-    from cdcbus.tasks.zookeeper.connection import connect
+    from cdcbus.tasks.zookeeper.connection import connected
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
-    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
-    try:
+    with connected(bus.zookeeper, auth=bus.zookeeper_auth) as client:
         nodes = TaskNodes(client)
         return [task_id for task_id in nodes.ids() if nodes.swimlanes(task_id)]
-    finally:
-        client.stop()
-        client.close()
 
 
 def inspected_beside(place: str, word: str, bus: BusSettings) -> Inspection:

@@ -73,7 +73,7 @@ from cdcbus.tasks.snapshots.direct import (
     put_direct_load,
     void_direct_load,
 )
-from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.connection import connected
 from cdcbus.tasks.zookeeper.lock import guarded
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -121,14 +121,13 @@ def run_direct(
             "targets of the built-in loaders can be loaded directly"
         )
     with stop_signals() as stop, ExitStack() as stack:
-        client = connect(
-            bus.zookeeper,
-            auth=bus.zookeeper_auth,
-            session_seconds=bus.lock_times.session_seconds,
+        client = stack.enter_context(
+            connected(
+                bus.zookeeper,
+                auth=bus.zookeeper_auth,
+                session_seconds=bus.lock_times.session_seconds,
+            )
         )
-        # Callbacks run in reverse order: stop, then close.
-        stack.callback(client.close)
-        stack.callback(client.stop)
         if _is_held(client, load.task_id):
             raise ConfigError(
                 f"task {load.task_id} is running, or being loaded: stop it first (cdcbus task stop "

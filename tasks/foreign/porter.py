@@ -14,7 +14,7 @@ from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.tasks.config.diagnostics import Diagnostics
 from cdcbus.tasks.config.named_sources import NamedSource
-from cdcbus.tasks.zookeeper.connection import ROOT, connect
+from cdcbus.tasks.zookeeper.connection import ROOT, connected
 from cdcbus.tasks.zookeeper.dist_nodes import TASKS, DistNodes, dist_path
 from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions
 from cdcbus.tasks.zookeeper.source_registry import SourceNodes, source_path
@@ -38,15 +38,11 @@ def looked_at(where: str) -> Iterator[KazooClient]:
     PositionError, PositionUnavailable, ConfigError."""
     hosts, slash, chroot = where.partition("/")
     # `connect` would create the chroot in somebody else's ensemble.
-    client = connect(hosts)
-    try:
+    with connected(hosts) as client:
         if chroot and answer(client.exists_async(f"/{chroot}")) is None:
             raise PositionError(f"ZooKeeper at {hosts} has no {slash}{chroot}; check the path")
         client.chroot = f"/{chroot}" if chroot else ""
         yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def porter_tree(where: str) -> PorterTree:

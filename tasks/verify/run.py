@@ -45,16 +45,10 @@ from cdcbus.tasks.lineage.sharing import may_send, other_writers
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Lag, fetch_position
 from cdcbus.tasks.verify.report import TableReport
-from cdcbus.tasks.verify.sides import (
-    SourceSide,
-    TargetSide,
-    charsets_of,
-    open_source,
-    open_target,
-)
+from cdcbus.tasks.verify.sides import SourceSide, TargetSide, charsets_of, open_source, open_target
 from cdcbus.tasks.verify.sql.where import condition
 from cdcbus.tasks.verify.subject import SourceTable, Subject, subject_of
-from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.connection import connected
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -126,10 +120,7 @@ def opened(
     database = open_database(target)
     with ExitStack() as stack:
         stack.callback(database.engine.dispose)
-        zookeeper = connect(bus.zookeeper, auth=bus.zookeeper_auth)
-        # Callbacks run in reverse order: stop, then close.
-        stack.callback(zookeeper.close)
-        stack.callback(zookeeper.stop)
+        zookeeper = stack.enter_context(connected(bus.zookeeper, auth=bus.zookeeper_auth))
         connections = {}
         for feed in feeds:
             # The rows of this server go to Kafka, whichever of its addresses answers first.

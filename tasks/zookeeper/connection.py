@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -74,7 +76,8 @@ def connect(
     silent client.
 
     Raises ConfigError for a text that is not an address, PositionUnavailable when nothing answers
-    in time, PositionError when ZooKeeper refuses the user. End it with `stop` and `close`.
+    in time, PositionError when ZooKeeper refuses the user. End it with `stop` and `close`, or use
+    `connected`.
     """
     try:
         hosts, chroot = collect_hosts(connection_string)
@@ -118,6 +121,22 @@ def connect(
         sentence = f"ZooKeeper at {connection_string} refuses this user"
         raise PositionError(f"{sentence}; check user, password and the znodes' ACL") from error
     return client
+
+
+@contextmanager
+def connected(
+    connection_string: str,
+    timeout_seconds: float = 4.0,
+    auth: str | None = None,
+    session_seconds: float = 10.0,
+) -> Iterator[KazooClient]:
+    """A client for the duration of a block; arguments and errors are those of `connect`."""
+    client = connect(connection_string, timeout_seconds, auth, session_seconds)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def unanswered(error: BaseException, path: str) -> PositionError:

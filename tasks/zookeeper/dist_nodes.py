@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.porter.dist_json import parse_dist
-from cdcbus.tasks.zookeeper.connection import LOST, REQUEST_BYTES, ROOT, connect
+from cdcbus.tasks.zookeeper.connection import LOST, REQUEST_BYTES, ROOT, connected
 from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import answer, reported
 
@@ -138,12 +138,8 @@ def _failure(results: Sequence[object]) -> Exception | None:
 @contextmanager
 def dist_nodes(address: str, auth: str | None) -> Iterator[DistNodes]:
     """A connection to the tasks in ZooKeeper."""
-    client = connect(address, auth=auth)
-    try:
+    with connected(address, auth=auth) as client:
         yield DistNodes(client)
-    finally:
-        client.stop()
-        client.close()
 
 
 def stored_dists(client: KazooClient) -> dict[str, str]:

@@ -21,7 +21,7 @@ from cdcbus.tasks.config.named_sources import (
 )
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper.connection import connected
 from cdcbus.tasks.zookeeper.znode import answer, get_children, reported
 
 
@@ -71,12 +71,8 @@ class SourceNodes:
 @contextmanager
 def source_nodes(address: str, auth: str | None) -> Iterator[SourceNodes]:
     """A connection to the sources in ZooKeeper."""
-    client = connect(address, auth=auth)
-    try:
+    with connected(address, auth=auth) as client:
         yield SourceNodes(client)
-    finally:
-        client.stop()
-        client.close()
 
 
 def source_in(name: str, data: bytes) -> NamedSource:

@@ -56,29 +56,25 @@ def run(bus: BusSettings) -> None:
     from cdcbus.ops.services.dead_letter_counts import counting_letters
     from cdcbus.ops.web.serve import serving
     from cdcbus.tasks.runtime.runner import stop_signals
-    from cdcbus.tasks.zookeeper.connection import connect
+    from cdcbus.tasks.zookeeper.connection import connected
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     settings = _node_settings(bus)
-    client = connect(
-        bus.zookeeper,
-        auth=bus.zookeeper_auth,
-        session_seconds=bus.lock_times.session_seconds,
-    )
-    try:
-        # All of these end only after the node has given back its tasks.
-        with (
-            stop_signals() as stop,
-            serving(bus, settings.node_id),
-            watching(client, bus, settings.node_id),
-            counting_letters(client, bus, settings.node_id),
-            verifying(client, settings),
-        ):
-            Node(settings, client).run(stop)
-    finally:
-        client.stop()
-        client.close()
+    # All below it end only after the node has given back its tasks.
+    with (
+        connected(
+            bus.zookeeper,
+            auth=bus.zookeeper_auth,
+            session_seconds=bus.lock_times.session_seconds,
+        ) as client,
+        stop_signals() as stop,
+        serving(bus, settings.node_id),
+        watching(client, bus, settings.node_id),
+        counting_letters(client, bus, settings.node_id),
+        verifying(client, settings),
+    ):
+        Node(settings, client).run(stop)
 
 
 def _node_settings(bus: BusSettings) -> NodeSettings:

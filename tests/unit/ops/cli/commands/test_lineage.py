@@ -145,9 +145,7 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
         "/datas/task/10/position/x": "",
         "/datas/task/11/dist/x": "no json",
     }
-    monkeypatch.setattr(
-        "cdcbus.ops.services.zookeeper_client.connect", lambda address, auth: Tree(nodes)
-    )
+    monkeypatch.setattr("cdcbus.tasks.zookeeper.connection.connect", lambda *_: Tree(nodes))
     result = lineage("--json", "--tasks", EXAMPLES, "--zookeeper", "z:2181")
     found = {(way["topic"], way["load_task"]) for way in json.loads(result.stdout)}
     examples = {
@@ -158,9 +156,7 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
 
 
 def test_an_empty_zookeeper_knows_no_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(
-        "cdcbus.ops.services.zookeeper_client.connect", lambda address, auth: Tree({})
-    )
+    monkeypatch.setattr("cdcbus.tasks.zookeeper.connection.connect", lambda *_: Tree({}))
     assert lineage("--tasks", tmp_path, "--zookeeper", "z:2181").stdout == "no tasks found\n"
 
 
@@ -179,9 +175,7 @@ def test_named_sources_are_looked_for_where_a_run_looks(
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "9.properties").write_text(properties_text(task), encoding="utf-8")
     nodes = {"/datas/task/10/dist/shop": json.dumps(task | {"taskId": "10"})}
-    monkeypatch.setattr(
-        "cdcbus.ops.services.zookeeper_client.connect", lambda address, auth: Tree(nodes)
-    )
+    monkeypatch.setattr("cdcbus.tasks.zookeeper.connection.connect", lambda *_: Tree(nodes))
     result = lineage("--json", "--zookeeper", "z:2181")
     assert result.stderr == ""
     assert {(way["load_task"], way["database"]) for way in json.loads(result.stdout)} == {
