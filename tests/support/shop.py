@@ -96,6 +96,8 @@ class Shop:
                 "loader__source__url": f"jdbc:{kind}://{database.host}:{database.port}/{name}",
                 "loader__source__userName": database.user,
                 "loader__source__password": database.password,
+                # A test's Spark ends before the second compiler's work pays.
+                "spark__driver__extraJavaOptions": "-XX:TieredStopAtLevel=1",
                 **keys,
             },
         )
