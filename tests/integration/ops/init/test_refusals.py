@@ -78,7 +78,7 @@ def test_a_source_that_cannot_be_reached(init: Init, nowhere: str) -> None:
 
 
 def test_a_kafka_that_cannot_be_reached(init: Init, nowhere: str) -> None:
-    refused(init(kafka=nowhere), f"Kafka at {nowhere} does not answer", "--kafka")
+    refused(init(kafka=nowhere), f"no Kafka broker answers at {nowhere}", "--kafka")
 
 
 def test_a_zookeeper_that_cannot_be_reached(init: Init, nowhere: str) -> None:
