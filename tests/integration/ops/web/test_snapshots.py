@@ -201,8 +201,10 @@ def test_a_direct_load_is_shown_and_given_up_once_it_does_not_run(
     assert direct_load(bus.client, "242") is not None
     answer = web.post("/tasks/242/snapshot/stop")
     assert answer.headers["location"] == "/tasks/242?done=given-up"
-    assert direct_load(bus.client, "242") is None
-    assert "Empty them" in text(web, "/tasks/242?done=given-up")
+    given_up = direct_load(bus.client, "242")
+    assert given_up is not None
+    assert given_up.is_given_up
+    assert "empty them, and load them again" in text(web, "/tasks/242?done=given-up")
     assert "shop.orders" not in text(web, "/tasks/242")
 
 
