@@ -45,7 +45,7 @@ def passes(error: pymysql.Error) -> bool:
     """Whether the same statement may be answered later. The driver's classes do not tell: an
     unknown column is an OperationalError, too."""
     code = _code(error)
-    # Numbers below are those of the operating system, as of a disk that is full.
+    # Numbers below are those of the server's file layer, as of a disk that is full.
     is_of_server = code >= 1000 and code not in _OF_CLIENT
     return isinstance(error, AWAY) and (not is_of_server or code in _PASSING)
 

@@ -28,7 +28,8 @@ from cdcbus.tasks.zookeeper.znode import answer, get_node, is_own, reported
 
 HIGHEST = f"{ROOT}/epoch"
 """The znode of a number that no epoch of this bus exceeds."""
-# How far that number is set ahead, so that tasks which start together do not all write it.
+# How far that number is set ahead of the clock, so that tasks which have an epoch, and start
+# together, do not all write it.
 AHEAD_MS = 60_000
 OF_OTHERS = (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)
 """The errors of a transaction that another one preceded."""

@@ -22,7 +22,7 @@ UNAVAILABLE: Final = codes(
     # connections, memory, per-user limits
     "1040 1041 1037 1038 1135 1203 1226",
     # disk or table full, errors of files and of the storage engine; the first are those of the
-    # operating system, as of a disk that is full, or too many open files
+    # server's file layer, as of a disk that is full, or too many open files
     "1-7 9-15 20 21 23 24 27 1021 1114 1024 1026 1030 1016 1023 1878",
     # shutdown, read-only (failover), cluster not ready, interrupted, timeouts
     "1053 1079 1290 1792 1836 1047 1317 1969 3024 3168 3169",
