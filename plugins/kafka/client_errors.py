@@ -3,17 +3,26 @@ to the call that waits."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, CdcError, ConfigError
 
-# librdkafka logs each failed connection attempt, by default to stderr; those that matter arrive as
-# errors or by callback.
-LIBRARY_LOG: Final = logging.getLogger("cdcbus.librdkafka")
-LIBRARY_LOG.setLevel(logging.CRITICAL)
+
+class LibraryLog:
+    """The `logger` of each client: drops what librdkafka logs, by default to stderr; what matters
+    arrives as errors or by callback.
+
+    It is called while a fatal error waits to be raised, which would be lost where an exception is
+    caught meanwhile, as within `logging`.
+    """
+
+    def log(self, level: int, *words: object) -> None:
+        """Does nothing."""
+
+
+LIBRARY_LOG: Final = LibraryLog()
 PATIENCE_ENDS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 # How a broker ends a TLS handshake that it refuses. A broker that stops does the same, so these are
 # not final.
@@ -48,7 +57,8 @@ RIGHTS: Final = {
 
 
 def fatal_error(raised: KafkaException | SystemError) -> KafkaError | None:
-    """The fatal error of a producer, raised where its callbacks are served. None if it is lost.
+    """The fatal error of a producer, raised where its callbacks are served. None if it is lost, as
+    where a callback that was served then caught an exception of its own.
 
     A callback that was being served is then said to have failed: a SystemError with the cause.
     """

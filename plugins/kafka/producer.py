@@ -297,8 +297,11 @@ class KafkaWriter(ABC, Generic[Large]):
             if fatal is not None:
                 raise self._error(fatal, self._config.topic) from error
             if not self._config.transactional_id:
-                raise
-            # The client has lost the reason; the only one that it loses is a failed transaction.
+                raise BusError(
+                    f"the task's Kafka client has failed, at {self._config.servers}, without a "
+                    "reason; a new one begins where this one ended"
+                ) from error
+            # The only reason that the client loses here is a failed transaction.
             self.is_fenced = True
             raise BusUnavailable(
                 f"a Kafka transaction at {self._config.servers} has failed, and is repeated by "

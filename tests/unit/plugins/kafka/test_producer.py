@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from threading import Event, Timer
+from types import SimpleNamespace
 
 import pytest
 
-from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.errors import BusError, BusUnavailable
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import make_converter
@@ -55,3 +56,19 @@ def test_waiting_records_are_warned_of_once_a_minute(
     monkeypatch.setattr(writers, "WARN_SECONDS", 0.0)
     assert warned() > 1
     publisher.client.purge()
+
+
+def test_a_client_that_fails_without_a_reason_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What confluent-kafka raises where a callback has swallowed the reason."""
+    publisher = writer(Event())
+
+    def fails(_seconds: float) -> int:
+        raise SystemError("flush returned NULL without setting an exception")
+
+    monkeypatch.setattr(publisher, "client", SimpleNamespace(flush=fails))
+    with pytest.raises(
+        BusError, match=r"has failed, at 127\.0\.0\.1:1, .*a new one begins"
+    ) as lost:
+        publisher.flush()
+    # One that ends the task for good would be a BusRejected.
+    assert type(lost.value) is BusError
