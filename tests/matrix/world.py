@@ -26,7 +26,7 @@ from cdcbus.ops.stack.stack import kill, status, up
 from cdcbus.plugins.task_status import State
 from tests.integration.producer.reading import connect
 from tests.matrix.cells import SERVERS, Fault, Load, Victim
-from tests.matrix.writer import Writer
+from tests.matrix.writer import HUGE_ROWS, Writer
 from tests.soak.samples import family
 from tests.support.bus import Bus, fetch_text, load_text, open_bus
 from tests.support.line import Line
@@ -37,6 +37,7 @@ QUIET = Console(quiet=True)
 PATIENCE_SECONDS = 400.0
 SLOW_BYTES_PER_SECOND = 20_000.0
 OLD_ROWS = 20_000
+BACKLOG_STEPS = 3
 SERVER_NAMES = {
     Victim.KAFKA: "kafka",
     Victim.ZOOKEEPER: "zookeeper",
@@ -118,7 +119,7 @@ class World:
         for task in TASKS:
             self.bus.tasks.want(task, True, "matrix")
         self.wait_working()
-        # a backlog, so that Spark is up
+        # rows that later ones update
         self.writer.write(Load.HUGE)
 
     def wait_working(self) -> None:
@@ -143,16 +144,23 @@ class World:
     def prepare(self, victim: Victim, load: Load) -> None:
         """Brings Spark up if it will be hurt. For a snapshot, deletes the rows from the target that
         only the snapshot brings, and starts it."""
-        if victim is Victim.SPARK:
-            wait_until(self._spark_is_up, "a backlog to bring Spark up", PATIENCE_SECONDS)
+        if victim is Victim.SPARK and not self._pids(Victim.SPARK):
+            self._bring_spark_up()
         if load is Load.SNAPSHOT:
             self.at_target(f"DELETE FROM {self.name}.old")
             self.bus("snapshot", "start", "fetch", "--table", f"{self.name}.old")
 
-    def _spark_is_up(self) -> bool:
-        if not self._pids(Victim.SPARK):
+    def _bring_spark_up(self) -> None:
+        """Builds up a backlog while the consumer task does not run: without Spark, it keeps pace
+        with the writer."""
+        self.bus.tasks.want("load", False, "matrix")
+        wait_until(lambda: not self.bus.runner("load"), "the consumer task to stop")
+        before = self.end()
+        for _ in range(BACKLOG_STEPS):
             self.writer.write(Load.HUGE)
-        return bool(self._pids(Victim.SPARK))
+        wait_until(lambda: self.end() >= before + BACKLOG_STEPS * HUGE_ROWS, "a backlog")
+        self.bus.tasks.want("load", True, "matrix")
+        wait_until(lambda: bool(self._pids(Victim.SPARK)), "Spark to be up", PATIENCE_SECONDS)
 
     def at_target(self, sql: str) -> None:
         """Runs SQL on a connection of its own, as the server may be killed."""
