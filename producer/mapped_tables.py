@@ -14,7 +14,7 @@ from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.record_transform import RecordTransform
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.ddl.table_schema import TableSchema
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.event_tables import is_own_table
 from cdcbus.producer.table_filter import TableFilter

@@ -20,7 +20,7 @@ from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.source.event_tables import is_own_table
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import inspect_text

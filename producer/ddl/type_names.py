@@ -50,6 +50,11 @@ _NATIONAL_CHARSET = "utf8mb3"
 # As the servers print labels in column_type.
 _ESCAPES = str.maketrans({"\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r", "'": "''"})
 
+# A label as the servers print it in column_type: quotes doubled, some characters escaped.
+_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPED = re.compile(r"''|\\.", re.DOTALL)
+_CHARACTERS = {"''": "'", r"\0": "\0", r"\n": "\n", r"\r": "\r"}
+
 
 class TypeReader(TokenReader):
     """Reads the type of a column."""
@@ -179,3 +184,17 @@ def _decimal_size(size: str) -> str:
     if digits in ("", "0"):
         digits = "10"
     return f"{digits},{scale or 0}"
+
+
+def labels_in(column_type: str) -> tuple[str, ...]:
+    """The labels of an ENUM or SET as information_schema spells its type."""
+    return tuple(map(unescaped, _LABEL.findall(column_type)))
+
+
+def unescaped(text: str) -> str:
+    """The text of a string that the servers print between quotes, without escapes."""
+    return _ESCAPED.sub(_unescaped, text)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return _CHARACTERS.get(escape[0], escape[0][1])

@@ -33,9 +33,10 @@ from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, made, touches
 from cdcbus.producer.decoding.column_types import is_open
 from cdcbus.producer.decoding.table_map import TableMap
+from cdcbus.producer.schema.completion import completed, fits, shape, with_open_types
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 from cdcbus.producer.schema.history_codec import Followed
-from cdcbus.producer.schema.resolver import SchemaReader, completed, fits, shape, with_open_types
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_search import TableSearch
 from cdcbus.producer.schema.table_versions import TableVersions
 

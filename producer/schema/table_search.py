@@ -28,7 +28,7 @@ from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, ma
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.schema.ddl_ahead import DdlAhead
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_versions import TableVersions
 
 

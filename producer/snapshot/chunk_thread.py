@@ -11,7 +11,7 @@ import pymysql
 
 from cdcbus.plugins.errors import SourceUnavailable, UnreadableEvent
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.schema.resolver import HiddenColumns
+from cdcbus.producer.schema.schema_reader import HiddenColumns
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunk_sender import LOOK_SECONDS, Chunk, ChunkSender
 from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound, checked, rows_for

@@ -35,7 +35,7 @@ from cdcbus.producer.decoding.column_types import (
 from cdcbus.producer.decoding.sql_types import type_names
 from cdcbus.producer.decoding.table import DecodableTable
 from cdcbus.producer.decoding.table_map import TableMap
-from cdcbus.producer.schema.resolver import completed
+from cdcbus.producer.schema.completion import completed
 from cdcbus.producer.snapshot.chunks import (
     Bound,
     Key,

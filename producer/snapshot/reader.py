@@ -23,7 +23,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.binlog.dump_stream import READ_BYTES, packets
 from cdcbus.producer.config import SourceConfig
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunks import (

@@ -31,7 +31,7 @@ from cdcbus.producer.binlog.gtid import GtidSet, parse_gtids
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.ddl_scanner import DdlScan
 from cdcbus.producer.schema.history import SchemaHistory
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.ddl_events import DdlReader

@@ -17,7 +17,8 @@ from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.plugins.transform.route import Route
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
-from cdcbus.producer.schema.resolver import SchemaReader, labels_in
+from cdcbus.producer.ddl.type_names import labels_in
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.event_tables import is_own_table
 from cdcbus.producer.table_filter import TableFilter

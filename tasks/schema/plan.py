@@ -20,7 +20,7 @@ from cdcbus.plugins.loaders.dialect import run_plain
 from cdcbus.plugins.loaders.engine import Database, open_database
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
 from cdcbus.tasks.control.source_of import unseen as unseen_of
 from cdcbus.tasks.lineage.case_twins import merged_twins

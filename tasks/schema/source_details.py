@@ -11,7 +11,7 @@ from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.resolver import unescaped
+from cdcbus.producer.ddl.type_names import unescaped
 from cdcbus.producer.server.connection import query
 
 if TYPE_CHECKING:

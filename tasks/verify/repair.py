@@ -30,7 +30,7 @@ from cdcbus.plugins.loaders.cells.canonical import EXACT
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Origin, RowChange, Table
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import source_connection
 from cdcbus.tasks.verify.compare import Comparison

@@ -25,7 +25,7 @@ from cdcbus.plugins.registry import is_added_loader
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.control.beside import Beside, Unread, refuse, shown, tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (

@@ -16,7 +16,7 @@ from pymysql.cursors import SSCursor
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.verify.sides import open_source
 from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from tests.integration.producer.reading import source_config

@@ -23,7 +23,7 @@ from cdcbus.producer.ddl.table_changes import Altered, Change, Created, Dropped
 from cdcbus.producer.ddl.table_schema import TableSchema, UniqueKey
 from cdcbus.producer.decoding.charsets import encoded
 from cdcbus.producer.schema.ddl_scanner import Statement
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.support.ddl_cases import essence

@@ -17,7 +17,7 @@ from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.decoding.charsets import encoded
 from cdcbus.producer.schema.ddl_scanner import version_number
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.schema.course import Course, columns
 from tests.support.ddl_cases import CASES, essence, steps

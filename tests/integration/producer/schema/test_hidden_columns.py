@@ -10,7 +10,7 @@ import pytest
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import SourceConfig
-from cdcbus.producer.schema.resolver import HiddenColumns, SchemaReader
+from cdcbus.producer.schema.schema_reader import HiddenColumns, SchemaReader
 from cdcbus.producer.server.connection import connect
 
 pytestmark = pytest.mark.integration

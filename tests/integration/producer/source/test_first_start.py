@@ -14,7 +14,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal
 

@@ -11,7 +11,7 @@ from cdcbus.plugins.contracts import JdbcTarget, TableBatch, Writes
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.verify.sides import open_source
 from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from tests.integration.producer.decoding.test_round_trip import BOUNDED, Example, examples, quoted

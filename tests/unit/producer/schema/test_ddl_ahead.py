@@ -19,7 +19,7 @@ from cdcbus.producer.schema import table_search
 from cdcbus.producer.schema.ddl_ahead import DdlAhead
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 from cdcbus.producer.schema.history import SchemaHistory
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_versions import MemorySchemas
 
 TABLES = 300

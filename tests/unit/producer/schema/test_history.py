@@ -18,7 +18,7 @@ from cdcbus.producer.decoding.table_map import TableMap
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.schema.history_codec import FOLLOWED
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_versions import MemorySchemas
 
 TABLE = TableId("s", "t")

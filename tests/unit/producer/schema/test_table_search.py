@@ -9,7 +9,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_search import TableSearch
 from cdcbus.producer.schema.table_versions import MemorySchemas, TableVersions
 

@@ -10,7 +10,7 @@ from pymysql.cursors import Cursor, SSCursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.verify.sides import open_source
 from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from tests.integration.producer.decoding.test_round_trip import (

@@ -4,68 +4,19 @@ so is in tests/integration/producer."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn
 from cdcbus.producer.decoding.table_map import TableMap
-from cdcbus.producer.schema import resolver
-from cdcbus.producer.schema.resolver import SchemaReader, completed, fits, with_open_types
+from cdcbus.producer.schema.completion import completed, fits, with_open_types
 
 
 def table_map(*columns: BinlogColumn) -> TableMap:
     return TableMap(TableId("s", "t"), columns)
-
-
-@pytest.mark.parametrize(
-    ("size", "there"),
-    [
-        (1000, BinlogCoordinates("b.000001", 900)),
-        (900, BinlogCoordinates("b.000001", 900)),
-        (800, BinlogCoordinates("b.000002", 4)),
-        # it cannot be opened, which says nothing of its end
-        (0, BinlogCoordinates("b.000001", 900)),
-    ],
-)
-def test_a_lost_end_of_a_file_is_passed(
-    monkeypatch: pytest.MonkeyPatch, size: int, there: BinlogCoordinates
-) -> None:
-    monkeypatch.setattr(resolver, "binlog_files", lambda _: [("b.000001", size), ("b.000002", 9)])
-    monkeypatch.setattr(SchemaReader, "_ask", lambda *_: [(0, "9.7.0")])
-    connection: Any = None
-    assert SchemaReader(connection).still_there(BinlogCoordinates("b.000001", 900)) == there
-
-
-@pytest.mark.parametrize(
-    ("version", "found"),
-    [
-        ("11.4.5-MariaDB-log", ["a", "b", "c"]),
-        ("5.5.5-10.6.2-MariaDB", ["a", "b", "c"]),
-        ("5.7.44-log", ["a", "b", "c"]),
-        # its tables are in a dictionary, which shows all of them at any time
-        ("8.0.36", ["a", "b"]),
-        ("9.7.0", ["a", "b"]),
-    ],
-)
-def test_a_table_whose_files_are_renamed_just_then_is_in_the_list(
-    monkeypatch: pytest.MonkeyPatch, version: str, found: list[str]
-) -> None:
-    lists = [["a", "b"], ["b", "c"], ["a", "b", "c"]]
-
-    def ask(_: SchemaReader, query: str, *__: object) -> list[tuple[object, ...]]:
-        if "information_schema.tables" in query:
-            return [("s", name) for name in lists.pop(0)]
-        return [(0, version)]
-
-    monkeypatch.setattr(SchemaReader, "_ask", ask)
-    connection: Any = None
-    tables = SchemaReader(connection).tables()
-    assert tables == [TableId("s", name) for name in found]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
-"""Table maps as the binlog's rows need them: taken as they are if complete, else completed from the
-known schema of the table."""
+"""Asks a server for the schemas of its tables as they are now."""
 
 from __future__ import annotations
 
@@ -14,14 +13,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pymysql
-from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.plugins.errors import SourceMisconfigured, UnreadableEvent
+from cdcbus.plugins.errors import SourceMisconfigured
 from cdcbus.plugins.rowchange import TableId, type_without_comment
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, BinlogCoordinates
 from cdcbus.producer.ddl.table_changes import lower_case
 from cdcbus.producer.ddl.table_schema import (
-    GEOMETRIES,
     NAMED,
     PRIMARY,
     ROW_TIMES,
@@ -30,20 +27,7 @@ from cdcbus.producer.ddl.table_schema import (
     UniqueKey,
     with_row_times,
 )
-from cdcbus.producer.ddl.type_names import spelled_labels
-from cdcbus.producer.decoding.column_types import (
-    BINARY,
-    BLOB_COMPRESSED,
-    BOOL,
-    OLD_TEMPORAL,
-    OWN_TYPES,
-    VARCHAR_COMPRESSED,
-    VECTOR,
-    BinlogColumn,
-    is_open,
-)
-from cdcbus.producer.decoding.sql_types import BLOB_PREFIX
-from cdcbus.producer.decoding.table_map import TableMap, hidden, is_hash
+from cdcbus.producer.ddl.type_names import labels_in, spelled_labels
 from cdcbus.producer.schema.hidden_labels import has_hidden_labels, labels_query, shown_labels
 from cdcbus.producer.server.connection import binlog_files, latest_position
 
@@ -51,39 +35,16 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 LOG = logging.getLogger(__name__)
-_BLOBS = frozenset((TYPE.BLOB, BLOB_COMPRESSED))
-# information_schema's data_type -> the type codes that a table map may show for it.
-_CODES: dict[str, Set[int]] = {
-    "tinyint": {TYPE.TINY},
-    "smallint": {TYPE.SHORT},
-    "mediumint": {TYPE.INT24},
-    "int": {TYPE.LONG},
-    "bigint": {TYPE.LONGLONG},
-    "float": {TYPE.FLOAT},
-    "double": {TYPE.DOUBLE},
-    "decimal": {TYPE.NEWDECIMAL},
-    "bit": {TYPE.BIT},
-    "year": {TYPE.YEAR},
-    "date": {TYPE.DATE, TYPE.NEWDATE},
-    "time": {TYPE.TIME, TYPE.TIME2},
-    "datetime": {TYPE.DATETIME, TYPE.DATETIME2},
-    "timestamp": {TYPE.TIMESTAMP, TYPE.TIMESTAMP2},
-    "char": {TYPE.STRING},
-    "binary": {TYPE.STRING},
-    "varchar": {TYPE.VARCHAR, TYPE.VAR_STRING, VARCHAR_COMPRESSED},
-    "varbinary": {TYPE.VARCHAR, TYPE.VAR_STRING, VARCHAR_COMPRESSED},
-    "json": {TYPE.JSON, TYPE.BLOB},  # MariaDB's is a text
-    "enum": {TYPE.ENUM},
-    "set": {TYPE.SET},
-    "vector": {VECTOR, TYPE.VARCHAR},  # MariaDB's is a VARBINARY
-    **dict.fromkeys(OWN_TYPES, frozenset((TYPE.STRING,))),
-    **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), _BLOBS),
-    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), _BLOBS),
-    **dict.fromkeys(GEOMETRIES, frozenset((TYPE.GEOMETRY,))),
-}
-_NAMES = {code: kind for kind, codes in reversed(_CODES.items()) for code in codes}
-
-
+_NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
+# A column in SHOW CREATE TABLE; with double quotation marks in the mode ANSI_QUOTES.
+_COLUMN = re.compile(r'^  (`(?:[^`]|``)+`|"(?:[^"]|"")+") ', re.MULTILINE)
+_HIDDEN = {1142, 1143}  # no right to read the table, or one of its columns
+_NO_SUCH_COLUMN = 1054
+# A server that is shut down, and one that has ended the connection.
+_ENDED = {1053, 1927, 4031}
+_HASH = "HASH"
+_HASHING = {"MEMORY", "ndbcluster"}
+"""Engines that have indexes of this type."""
 MORE_LOOKS, LOOK_SECONDS = 2, 0.05
 """How often a list of tables that may lack some is read again, and how long after the last time."""
 _SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"
@@ -372,132 +333,8 @@ class SchemaReader:
         return lower_case(table)
 
 
-_NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
-# A column in SHOW CREATE TABLE; with double quotation marks in the mode ANSI_QUOTES.
-_COLUMN = re.compile(r'^  (`(?:[^`]|``)+`|"(?:[^"]|"")+") ', re.MULTILINE)
-_HIDDEN = {1142, 1143}  # no right to read the table, or one of its columns
-_NO_SUCH_COLUMN = 1054
-# A server that is shut down, and one that has ended the connection.
-_ENDED = {1053, 1927, 4031}
-_HASH = "HASH"
-_HASHING = {"MEMORY", "ndbcluster"}
-"""Engines that have indexes of this type."""
-
-
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def completed(table_map: TableMap, schema: TableSchema) -> TableMap:
-    """Returns the table map with names, key, signedness, character sets and labels. Raises
-    UnreadableEvent with both shapes if they do not fit."""
-    if not fits(table_map, schema):
-        raise UnreadableEvent(
-            f"{shape(table_map)}, but the table, as far as is known, has {len(schema.columns)}: "
-            f"{schema}"
-        )
-    count = len(schema.columns)
-    columns = [*map(_completed, table_map.columns, schema.columns)]
-    columns += map(hidden, table_map.columns[count:])
-    return replace(table_map, columns=tuple(columns), key=schema.key, is_complete=True)
-
-
-def fits(table_map: TableMap, schema: TableSchema) -> bool:
-    """Whether a schema can be the one that a table map describes: as many columns, of types that a
-    table map shows like this, unsigned where it says so. In MariaDB a hash follows for each key
-    that is one."""
-    count = len(schema.columns)
-    hashes = table_map.columns[count:]
-    if hashes:
-        is_for_each = table_map.has_hashes and len(hashes) == len(schema.hashed)
-        if not is_for_each or not all(map(is_hash, hashes)):
-            return False
-    return count <= len(table_map.columns) and all(
-        map(_fits, table_map.columns[:count], schema.columns)
-    )
-
-
-def _fits(column: BinlogColumn, known: TableColumn) -> bool:
-    if column.type not in _CODES.get(known.data_type, ()):
-        return False
-    if OWN_TYPES.get(known.data_type, column.meta[0]) != column.meta[0]:
-        return False
-    # MySQL counts a YEAR as unsigned
-    return not column.unsigned or "unsigned" in known.type or known.data_type == "year"
-
-
-def with_open_types(table_map: TableMap, schema: TableSchema) -> TableMap | None:
-    """Returns a complete table map with the column types that it leaves open (`is_open`); None if
-    the known columns do not have them."""
-    known = schema.by_name
-    columns = []
-    for column in table_map.columns:
-        if is_open(column):
-            own = known.get(column.name)
-            if own is None or not _fits(column, own):
-                return None
-            column = _closed(column, own)
-        columns.append(column)
-    return replace(table_map, columns=tuple(columns))
-
-
-def _closed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
-    if column.type in OLD_TEMPORAL:
-        return replace(column, meta=(int(known.type.partition("(")[2][:1] or 0), 0))
-    return replace(column, data_type=known.data_type)
-
-
-def shape(table_map: TableMap) -> str:
-    """The beginning of a sentence about a row's table map."""
-    types = ", ".join(map(_type_name, table_map.columns))
-    return f"table {table_map.table}: the row has {len(table_map.columns)} columns of types {types}"
-
-
-def _type_name(column: BinlogColumn) -> str:
-    """The type as far as a table map alone shows it: TEXT and BLOB are one type in it, and some
-    types of MariaDB are a CHAR."""
-    if column.type in (TYPE.BLOB, BLOB_COMPRESSED):
-        prefix = BLOB_PREFIX[column.meta[0]]
-        return f"{prefix}text or {prefix}blob"
-    if column.type == TYPE.STRING:
-        own = [kind for kind, size in OWN_TYPES.items() if size == column.meta[0]]
-        return " or ".join(["char", *own])
-    return _NAMES.get(column.type, str(column.type))
-
-
-# A label as the servers print it in column_type: quotes doubled, some characters escaped.
-_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
-_ESCAPED = re.compile(r"''|\\.", re.DOTALL)
-_CHARACTERS = {"''": "'", r"\0": "\0", r"\n": "\n", r"\r": "\r"}
-
-
-def labels_in(column_type: str) -> tuple[str, ...]:
-    """The labels of an ENUM or SET as information_schema spells its type."""
-    return tuple(map(unescaped, _LABEL.findall(column_type)))
-
-
-def unescaped(text: str) -> str:
-    """The text of a string that the servers print between quotes, without escapes."""
-    return _ESCAPED.sub(_unescaped, text)
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    return _CHARACTERS.get(escape[0], escape[0][1])
-
-
-def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
-    labels: tuple[str, ...] = ()
-    if column.type in (TYPE.ENUM, TYPE.SET):
-        labels = labels_in(known.type)
-    charset = column.charset or known.charset or BINARY
-    column = replace(
-        column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels
-    )
-    if known.type.startswith(BOOL):
-        return replace(column, data_type=BOOL)
-    if is_open(column):
-        return _closed(column, known)
-    return column
 
 
 def _is_lost(error: pymysql.err.MySQLError) -> bool:
