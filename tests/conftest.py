@@ -24,8 +24,8 @@ from rich.console import Console
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.mysql.connection import MysqlConnection
-from tests.support.shop import Shop, open_shop
-from tests.support.two_tables import TwoTables
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.changes.two_tables import TwoTables
 from tests.support.waiting import wait_until
 
 # A busy machine is no reason to fail.

@@ -28,7 +28,7 @@ from rich.console import Console
 
 from cdcbus.ops.stack.stack import down, up
 from tests.bench.figures import tell
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 PATIENCE_SECONDS = 240.0

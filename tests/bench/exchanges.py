@@ -18,7 +18,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_together import Source, driving
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 COUNTS = (90, 1000)
 

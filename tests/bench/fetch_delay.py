@@ -37,7 +37,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.producer.server import connection as servers
 from tests.bench.figures import tell
-from tests.support.bus import fetch_text
+from tests.support.processes.bus import fetch_text
 from tests.support.waiting import wait_until
 
 WARM_UP_ROWS = 20

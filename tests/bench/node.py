@@ -35,8 +35,8 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.task_status import State
 from tests.bench.figures import tell
-from tests.support.bus import Bus, load_text, open_bus
-from tests.support.kafka_producer import kafka_producer
+from tests.support.processes.bus import Bus, load_text, open_bus
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 PATIENCE_SECONDS = 900.0

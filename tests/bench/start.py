@@ -31,9 +31,9 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from tests.bench.figures import tell
-from tests.support.bus import load_text, open_bus
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.processes.bus import load_text, open_bus
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 PATIENCE_SECONDS = 60.0

@@ -19,8 +19,8 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
-from tests.support.committed import committed_canal
-from tests.support.private_broker import PrivateBroker, private_broker
+from tests.support.servers.private_broker import PrivateBroker, private_broker
+from tests.support.topics.committed import committed_canal
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 

@@ -27,16 +27,16 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.positions import BinlogPosition
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.entangled_load import (
+from tests.support.changes.entangled_load import (
     TABLES,
     EntangledLoad,
     create_tables,
     fetch_keys,
     scratch_topic,
 )
-from tests.support.python_workers import python_workers
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.clusters.python_workers import python_workers
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

@@ -24,8 +24,8 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
-from tests.support.committed import committed_canal
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.topics.committed import committed_canal
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

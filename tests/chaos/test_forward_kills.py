@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cdcbus.ops.demo.tasks import TaskProcess
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.forward import Forward, open_forward
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.topics.forward import Forward, open_forward
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

@@ -10,8 +10,8 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.clusters.bulk_gear import with_eager_spark
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

@@ -16,7 +16,7 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack import processes
 from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import position
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

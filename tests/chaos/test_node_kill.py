@@ -12,8 +12,8 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.task_status import State
-from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
-from tests.support.changing import KEYS, changing
+from tests.support.changes.changing import KEYS, changing
+from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

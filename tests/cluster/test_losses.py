@@ -25,9 +25,9 @@ from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.task_status import State
-from tests.support import bulk_gear
-from tests.support.bus import Bus, Run, fetch_text, load_text, open_bus, postgresql_schema
-from tests.support.spark_cluster import executors
+from tests.support.clusters import bulk_gear
+from tests.support.clusters.spark_cluster import executors
+from tests.support.processes.bus import Bus, Run, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

@@ -22,7 +22,8 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.task_status import State
-from tests.support.bus import (
+from tests.support.changes.changing import changing
+from tests.support.processes.bus import (
     Bus,
     Run,
     fetch_text,
@@ -31,8 +32,7 @@ from tests.support.bus import (
     postgresql_schema,
     published,
 )
-from tests.support.changing import changing
-from tests.support.three_servers import three_brokers, three_zookeepers
+from tests.support.servers.three_servers import three_brokers, three_zookeepers
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

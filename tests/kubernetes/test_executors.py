@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cdcbus.ops.demo.tasks import TaskProcess
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.kubernetes import Kubernetes, missing, open_kubernetes
-from tests.support.two_tables import TwoTables
+from tests.support.changes.two_tables import TwoTables
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.clusters.kubernetes import Kubernetes, missing, open_kubernetes
 from tests.support.waiting import wait_until
 
 # Of each Python process that applies rows: its pod, and where it has cdcbus from.

@@ -28,9 +28,9 @@ from tests.integration.producer.reading import connect
 from tests.matrix.cells import SERVERS, Fault, Load, Victim
 from tests.matrix.writer import HUGE_ROWS, Writer
 from tests.soak.samples import family
-from tests.support.bus import Bus, fetch_text, load_text, open_bus
-from tests.support.line import Line
-from tests.support.slow_link import SlowLink, slow_link
+from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus
+from tests.support.servers.line import Line
+from tests.support.servers.slow_link import SlowLink, slow_link
 from tests.support.waiting import wait_until
 
 QUIET = Console(quiet=True)

@@ -42,7 +42,7 @@ from cdcbus.plugins.task_status import State
 from tests.integration.producer.reading import connect
 from tests.soak.picture import svg
 from tests.soak.samples import Series, held
-from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
+from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 
 ROWS = 20_000

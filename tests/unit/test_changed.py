@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
         ),
         # deleted, no test, and nothing of the package
         (["tests/integration/ops/web/test_old.py"], []),
-        (["tests/support/bus.py", "README.md", "docs/kafka.md"], []),
+        (["tests/support/processes/bus.py", "README.md", "docs/kafka.md"], []),
     ],
 )
 def test_a_changed_room_has_the_tests_that_mirror_it(

@@ -27,7 +27,7 @@ from cdcbus.plugins.positions import (
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -29,7 +29,7 @@ from cdcbus import __version__
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.producer.publish import native
-from tests.support.clean_environment import make_environment
+from tests.support.processes.clean_environment import make_environment
 from tests.support.waiting import wait_until
 from tests.unit.ops.docker.test_docker import (
     ROOT,

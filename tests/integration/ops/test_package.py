@@ -21,7 +21,7 @@ from cdcbus import __version__
 from cdcbus.producer.publish import native
 from cdcbus.tasks.zookeeper.connection import connect
 from tests.integration.ops.test_dockerfile import packaged
-from tests.support.clean_environment import make_environment, needed
+from tests.support.processes.clean_environment import make_environment, needed
 from tests.unit.ops.docker.test_docker import ROOT
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
-from tests.support.plugins import add_example
+from tests.support.processes.plugins import add_example
 
 pytestmark = pytest.mark.integration
 

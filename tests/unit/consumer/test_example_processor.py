@@ -8,7 +8,7 @@ import pytest
 
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.transform.processor import make_processor
-from tests.support.plugins import add_example
+from tests.support.processes.plugins import add_example
 
 ORDERS = Table(TableId("shop", "orders"), (Column("id"), Column("state"), Column("test")), ("id",))
 

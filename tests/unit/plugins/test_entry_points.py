@@ -14,7 +14,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.transform.processor import make_processor
-from tests.support.plugins import add_example, add_package
+from tests.support.processes.plugins import add_example, add_package
 
 BROKEN = "import a_module_that_nobody_has\n"
 

@@ -16,7 +16,7 @@ from cdcbus.plugins.error_policy import (
 )
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import TaskStatus
-from tests.support.no_threads import without_threads
+from tests.support.processes.no_threads import without_threads
 
 
 def tree(root: type[CdcError] = CdcError) -> set[type[CdcError]]:

@@ -23,11 +23,11 @@ from cdcbus.plugins.registry import (
     make_converter,
 )
 from cdcbus.tasks.config.read_task import inspect_text
-from tests.support.memory_target import MemoryTarget
+from tests.support.stand_ins.memory_target import MemoryTarget
 
 PLUGIN = """
 from cdcbus import Columns
-from tests.support.memory_target import MemoryTarget
+from tests.support.stand_ins.memory_target import MemoryTarget
 
 class Shout:
     def to_bytes(self, change):

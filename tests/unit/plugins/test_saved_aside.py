@@ -9,7 +9,7 @@ from cdcbus.plugins import saved_aside
 from cdcbus.plugins.errors import PositionConflict, PositionUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.saved_aside import SavedAside
-from tests.support.no_threads import without_threads
+from tests.support.processes.no_threads import without_threads
 from tests.support.waiting import wait_until
 
 

@@ -21,7 +21,7 @@ from cdcbus.plugins.registry import make_converter, make_source
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.testing import check_channel, check_converter, check_loader, check_source
-from tests.support.plugins import add_example
+from tests.support.processes.plugins import add_example
 
 T = Table(TableId("shop", "t"), (Column("id"), Column("n")), ())
 CHANGES = [

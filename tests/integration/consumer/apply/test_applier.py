@@ -22,8 +22,8 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
-from tests.support.records import records_of
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
+from tests.support.topics.records import records_of
 
 pytestmark = pytest.mark.integration
 CANAL = CanalRow()

@@ -8,8 +8,8 @@ import json
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

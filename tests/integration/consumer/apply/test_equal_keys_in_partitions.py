@@ -32,7 +32,7 @@ from tests.integration.consumer.apply.test_row_order import (
     records,
     task_of,
 )
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 KINDS = {

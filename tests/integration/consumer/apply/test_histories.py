@@ -30,8 +30,8 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.rules import MapperRule
-from tests.support.records import records_of
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
+from tests.support.topics.records import records_of
 from tests.unit.consumer.merge.test_fold import SENT, Key, Rows, apply_one, copy, sent
 
 pytestmark = pytest.mark.integration

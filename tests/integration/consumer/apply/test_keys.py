@@ -15,8 +15,8 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, RowChange
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import CANAL, applying, changes, records, task
-from tests.support.records import records_of
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
+from tests.support.topics.records import records_of
 
 __all__ = ["task"]
 pytestmark = pytest.mark.integration

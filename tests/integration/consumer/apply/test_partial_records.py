@@ -19,7 +19,7 @@ from cdcbus.plugins.rowchange import Op, RowChange
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import changes
 from tests.integration.consumer.apply.test_keys import server, task
-from tests.support.records import records_of
+from tests.support.topics.records import records_of
 
 __all__ = ["server", "task"]
 pytestmark = pytest.mark.integration

@@ -15,9 +15,9 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.integration.consumer.apply.test_together import Source
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ from cdcbus.plugins.rowchange import Column, Op, Row, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_equal_keys_in_partitions import assert_ends
 from tests.integration.consumer.apply.test_row_order import Source
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 SMALL, CAPITALS = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"

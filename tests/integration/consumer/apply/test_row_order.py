@@ -30,7 +30,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 CONVERTERS: dict[str, Converter] = {"canalRow": CanalRow(), "oggJson": OggJson()}

@@ -33,7 +33,7 @@ from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, T
 from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_histories import TRIED
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 CONVERTERS: dict[str, Converter] = {"canalRow": CanalRow(), "oggJson": OggJson()}

@@ -20,7 +20,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import CANAL, server, task  # noqa: F401
-from tests.support.records import records_of
+from tests.support.topics.records import records_of
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 3

@@ -15,7 +15,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"),), ("email",))

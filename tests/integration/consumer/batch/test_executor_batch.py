@@ -12,9 +12,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.spark_cluster import SHORT_LIVED, Cluster, executors, open_cluster
-from tests.support.two_tables import TwoTables
+from tests.support.changes.two_tables import TwoTables
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.clusters.spark_cluster import SHORT_LIVED, Cluster, executors, open_cluster
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

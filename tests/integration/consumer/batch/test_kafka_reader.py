@@ -23,8 +23,8 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
-from tests.support.kafka_producer import kafka_producer
-from tests.support.private_broker import private_broker
+from tests.support.servers.private_broker import private_broker
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -25,9 +25,9 @@ from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.kafka_producer import kafka_producer
-from tests.support.secure_servers import answers, open_folder, place_of
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.servers.secure_servers import answers, open_folder, place_of
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = [

@@ -20,7 +20,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError, TopicRemade
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

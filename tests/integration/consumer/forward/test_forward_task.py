@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.forward import Forward, open_forward
-from tests.support.spark_cluster import executors
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.clusters.spark_cluster import executors
+from tests.support.topics.forward import Forward, open_forward
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -36,8 +36,8 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
-from tests.support.committed import committed
-from tests.support.records import records_of
+from tests.support.topics.committed import committed
+from tests.support.topics.records import records_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

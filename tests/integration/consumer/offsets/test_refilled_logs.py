@@ -37,9 +37,9 @@ from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.history import positions_of, set_positions
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.offsets.test_truth import Process, World, server
-from tests.support.forward import Forward, open_forward
-from tests.support.kafka_producer import kafka_producer
-from tests.support.private_broker import PrivateBroker, private_broker
+from tests.support.servers.private_broker import PrivateBroker, private_broker
+from tests.support.topics.forward import Forward, open_forward
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

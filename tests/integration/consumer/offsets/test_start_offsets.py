@@ -17,7 +17,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost, PositionUnusable
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

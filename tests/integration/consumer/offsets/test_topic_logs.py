@@ -19,7 +19,7 @@ from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 HELD_FROM, END = 5, 10

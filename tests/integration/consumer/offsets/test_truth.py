@@ -53,9 +53,9 @@ from cdcbus.tasks.zookeeper.position.history import positions_of, set_positions
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
 from tests.contract.target_server import TargetServer
-from tests.support.kafka_producer import kafka_producer
-from tests.support.records import records_of
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
+from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.records import records_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -16,8 +16,8 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.integration.tasks.runtime.test_until import run
-from tests.support.canal_packets import encoded, flat, packet
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.topics.canal_packets import encoded, flat, packet
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 1

@@ -17,8 +17,8 @@ from cdcbus.ops.stack import processes
 from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import is_at_least, position
 from tests.integration.producer.running import messages
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

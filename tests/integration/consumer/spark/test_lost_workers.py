@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.two_tables import TwoTables
+from tests.support.changes.two_tables import TwoTables
+from tests.support.clusters.bulk_gear import with_eager_spark
 
 pytestmark = pytest.mark.integration
 # More often than Spark tries, whichever partition it is.

@@ -24,8 +24,8 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.spark.session import spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.positions import TopicPartition
-from tests.support.kafka_producer import kafka_producer
-from tests.support.python_workers import python_workers
+from tests.support.clusters.python_workers import python_workers
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.two_tables import TwoTables
-from tests.support.yarn import SPARK_JARS, Yarn, kill, open_yarn
+from tests.support.changes.two_tables import TwoTables
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.clusters.yarn import SPARK_JARS, Yarn, kill, open_yarn
 
 pytestmark = pytest.mark.integration
 # Of each Python process that applies rows: where it works, and where it has cdcbus from.

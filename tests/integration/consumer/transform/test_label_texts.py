@@ -17,8 +17,8 @@ from cdcbus.plugins.rowchange import Op
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import applying, changes, task
 from tests.integration.consumer.apply.test_keys import crowd
-from tests.support.records import records_of
-from tests.support.target_servers import MysqlServer
+from tests.support.servers.target_servers import MysqlServer
+from tests.support.topics.records import records_of
 
 __all__ = ["task"]
 pytestmark = pytest.mark.integration

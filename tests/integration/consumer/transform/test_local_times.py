@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.tasks.direct.test_direct import alive, followed, run
 from tests.integration.tasks.verify.verifying import verify
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

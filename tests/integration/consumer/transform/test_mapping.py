@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.consumer.test_run import start_fetch, wait_applied
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

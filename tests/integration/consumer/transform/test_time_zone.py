@@ -13,8 +13,8 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.tasks.preflight.test_check import check, odd
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

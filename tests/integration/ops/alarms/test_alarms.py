@@ -26,7 +26,7 @@ from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now, put_node
-from tests.support.bus import Bus, fetch_text, open_bus
+from tests.support.processes.bus import Bus, fetch_text, open_bus
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -11,8 +11,8 @@ from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.znode import get_children, get_node
-from tests.support.line import Line
-from tests.support.private_zookeeper import PrivateZooKeeper, private_zookeeper
+from tests.support.servers.line import Line
+from tests.support.servers.private_zookeeper import PrivateZooKeeper, private_zookeeper
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

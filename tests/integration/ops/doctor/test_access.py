@@ -15,7 +15,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.doctor.access import SUBJECT
 from cdcbus.tasks.zookeeper.connection import connect
-from tests.support.bus import Bus, open_bus, resting_text
+from tests.support.processes.bus import Bus, open_bus, resting_text
 
 pytestmark = pytest.mark.integration
 AUTH = "cdc:s3cret"

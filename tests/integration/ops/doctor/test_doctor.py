@@ -8,7 +8,7 @@ import pytest
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
-from tests.support.bus import Bus, fetch_text, load_text, open_bus
+from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.mysql.connection import MysqlConnection
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
-from tests.support.bus import Bus, open_bus, resting_text
+from tests.support.processes.bus import Bus, open_bus, resting_text
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -22,8 +22,8 @@ from cdcbus.ops.stack.addresses import Database, free_port
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import Run
-from tests.support.bus import Bus, fetch_text, open_bus, published
-from tests.support.line import Line
+from tests.support.processes.bus import Bus, fetch_text, open_bus, published
+from tests.support.servers.line import Line
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

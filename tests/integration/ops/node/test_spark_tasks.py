@@ -11,9 +11,9 @@ import pytest
 
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.task_status import State
-from tests.support.bus import Bus, Run, load_text, open_bus, postgresql_schema
-from tests.support.kafka_producer import kafka_producer
-from tests.support.line import Line
+from tests.support.processes.bus import Bus, Run, load_text, open_bus, postgresql_schema
+from tests.support.servers.line import Line
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

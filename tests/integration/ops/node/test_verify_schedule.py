@@ -13,8 +13,8 @@ import pytest
 from cdcbus.ops.stack.addresses import free_port
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.verify.last import Begun, LastVerify, VerifyNodes
-from tests.support.bus import Bus, open_bus
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.processes.bus import Bus, open_bus
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -21,7 +21,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.rules import MapperRule
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 COLUMNS = {

@@ -29,7 +29,7 @@ from cdcbus.ops.stack import stack as servers
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.sql import execute
 from cdcbus.plugins.errors import ConfigError
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ import pytest
 from cdcbus.ops.web.serve import serving
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.bus_settings import read_bus_settings
-from tests.support.bus import open_bus, resting_text
+from tests.support.processes.bus import open_bus, resting_text
 from tests.support.waiting import wait_until
 from tests.support.web import BEARER, TOKEN, pages
 

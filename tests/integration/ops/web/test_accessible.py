@@ -19,7 +19,6 @@ from cdcbus.tasks.runtime.occurrences import DDL, ERROR, RETRYING, Occurrence, O
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
 from cdcbus.tasks.zookeeper.stat import Percentiles
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
-from tests.support.bus import FROM_KAFKA, Bus, fetch_text, open_bus, resting_text
 from tests.support.console import (
     CHROMIUM,
     NARROW,
@@ -28,6 +27,7 @@ from tests.support.console import (
     open_page,
     stumbles_everywhere,
 )
+from tests.support.processes.bus import FROM_KAFKA, Bus, fetch_text, open_bus, resting_text
 from tests.support.waiting import wait_until
 from tests.support.web import pages
 

@@ -22,8 +22,8 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.znode import now
-from tests.support.bus import Bus, open_bus, resting_text
-from tests.support.kafka_producer import kafka_producer
+from tests.support.processes.bus import Bus, open_bus, resting_text
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.web import BEARER, TOKEN, pages
 
 pytestmark = pytest.mark.integration

@@ -21,7 +21,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
-from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
+from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN
 

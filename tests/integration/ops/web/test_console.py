@@ -27,8 +27,8 @@ from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.control.dead_letters import drop_letters
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
-from tests.support.bus import Bus, fetch_text, open_bus, resting_text
-from tests.support.kafka_producer import kafka_producer
+from tests.support.processes.bus import Bus, fetch_text, open_bus, resting_text
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN, pages
 

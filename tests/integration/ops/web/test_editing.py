@@ -15,7 +15,7 @@ import pytest
 from cdcbus.tasks.control.commands import order_taking
 from cdcbus.tasks.editing.versions import versions_of
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
-from tests.support.bus import Bus, open_bus, resting_text
+from tests.support.processes.bus import Bus, open_bus, resting_text
 from tests.support.web import TOKEN, pages
 
 pytestmark = pytest.mark.integration

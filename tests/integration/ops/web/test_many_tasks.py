@@ -10,7 +10,6 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.console import (
     CHROMIUM,
     PATIENCE_MS,
@@ -20,6 +19,7 @@ from tests.support.console import (
     stumbles,
     stumbles_everywhere,
 )
+from tests.support.processes.bus import Bus, open_bus, resting_text
 from tests.support.web import TOKEN, pages
 
 pytestmark = [

@@ -15,8 +15,8 @@ from playwright.sync_api import Page, expect
 from cdcbus.ops.web.serve import serving
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.editing.versions import versions_of
-from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.console import CHROMIUM, PATIENCE_MS, open_browser, stumbles_everywhere
+from tests.support.processes.bus import Bus, open_bus, resting_text
 from tests.support.web import BEARER, TOKEN, pages
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.bus import Bus, open_bus
+from tests.support.processes.bus import Bus, open_bus
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -12,9 +12,9 @@ from playwright.sync_api import Page, expect
 from cdcbus.ops.web.auth import COOKIE
 from cdcbus.ops.web.serve import serving
 from cdcbus.tasks.control.bus_settings import read_bus_settings
-from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.console import CHROMIUM, PATIENCE_MS, open_browser, stumbles_everywhere
-from tests.support.oidc import TestProvider, provider_running, settings_text
+from tests.support.processes.bus import Bus, open_bus, resting_text
+from tests.support.servers.oidc import TestProvider, provider_running, settings_text
 
 pytestmark = [
     pytest.mark.integration,

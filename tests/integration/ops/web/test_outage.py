@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.support.line import Line
+from tests.support.servers.line import Line
 from tests.support.waiting import wait_until
 from tests.support.web import BEARER, pages
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
-from tests.support.bus import Bus, open_bus, resting_text
-from tests.support.prometheus_server import matrix, prometheus_server
+from tests.support.processes.bus import Bus, open_bus, resting_text
+from tests.support.servers.prometheus_server import matrix, prometheus_server
 from tests.support.web import pages
 
 pytestmark = pytest.mark.integration

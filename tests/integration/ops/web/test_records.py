@@ -11,8 +11,8 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.support.bus import FROM_KAFKA, Bus, open_bus, resting_text
-from tests.support.kafka_producer import kafka_producer
+from tests.support.processes.bus import FROM_KAFKA, Bus, open_bus, resting_text
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.web import TOKEN, pages
 
 pytestmark = pytest.mark.integration

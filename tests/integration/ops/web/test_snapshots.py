@@ -20,7 +20,7 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, W
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
 from tests.integration.ops.web.test_browser import ARGUMENTS, CHROMIUM, IMAGES, STUMBLES, WRITES
-from tests.support.bus import Bus, fetch_text, open_bus, resting_text
+from tests.support.processes.bus import Bus, fetch_text, open_bus, resting_text
 from tests.support.web import BEARER, TOKEN, pages
 
 pytestmark = pytest.mark.integration

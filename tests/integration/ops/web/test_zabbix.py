@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bus import open_bus, resting_text
+from tests.support.processes.bus import open_bus, resting_text
 from tests.support.web import BEARER, pages
 
 pytestmark = pytest.mark.integration

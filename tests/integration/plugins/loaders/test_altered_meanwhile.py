@@ -14,7 +14,7 @@ from cdcbus.plugins.loaders import make_loader, open_target
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.verify.sides import charsets_of
 from tests.contract.target_server import TargetServer
-from tests.support.target_servers import MysqlServer
+from tests.support.servers.target_servers import MysqlServer
 
 pytestmark = pytest.mark.integration
 TIMES = 200

@@ -7,7 +7,7 @@ import pytest
 from cdcbus.plugins.contracts import JdbcTarget, TableBatch, Writes
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 1

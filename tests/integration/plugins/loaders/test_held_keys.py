@@ -20,7 +20,7 @@ from cdcbus.plugins.loaders.cells.canonical import exactly, folded, holding
 from cdcbus.plugins.loaders.cells.equal_keys import are_plain, folds, spelling_of
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.rowchange import TableId
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 Server = PostgresqlServer | MysqlServer

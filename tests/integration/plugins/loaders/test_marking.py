@@ -11,7 +11,7 @@ from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import TargetTableUnfit
 from cdcbus.plugins.loaders import make_loader
 from tests.contract.target_server import TargetServer
-from tests.support.target_servers import MysqlServer
+from tests.support.servers.target_servers import MysqlServer
 
 pytestmark = pytest.mark.integration
 

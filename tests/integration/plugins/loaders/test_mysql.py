@@ -18,7 +18,7 @@ from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
 from tests.contract.target_server import TargetServer
-from tests.support.target_servers import ForeignMysqlServer, MysqlServer, schema_on
+from tests.support.servers.target_servers import ForeignMysqlServer, MysqlServer, schema_on
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -16,7 +16,7 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 Server = PostgresqlServer | MysqlServer

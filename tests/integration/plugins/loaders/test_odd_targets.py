@@ -18,7 +18,7 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
 from cdcbus.plugins.rowchange import Cell, TableId
-from tests.support.target_servers import POOR, MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import POOR, MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 SIZES: Final = [3, 300, MERGE_ROWS + 1000]

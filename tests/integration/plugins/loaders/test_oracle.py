@@ -30,7 +30,7 @@ from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.dialects.oracle.cells import binds
 from cdcbus.plugins.rowchange import Cell, Column, TableId
-from tests.support.h2_oracle import Database, Server
+from tests.support.stand_ins.h2_oracle import Database, Server
 
 pytestmark = pytest.mark.integration
 TARGET = JdbcTarget("jdbc:oracle:thin:@//h/svc?oracle.jdbc.ReadTimeout=5000", "u", "pw", "t1")

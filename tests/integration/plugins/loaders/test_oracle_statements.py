@@ -26,7 +26,7 @@ from cdcbus.tasks.schema.source_details import (
     TableDetails,
 )
 from cdcbus.tasks.schema.type_table import TYPES
-from tests.support.h2_oracle import Database, Server
+from tests.support.stand_ins.h2_oracle import Database, Server
 from tests.unit.tasks.schema.test_definition import column, mapped
 
 pytestmark = pytest.mark.integration

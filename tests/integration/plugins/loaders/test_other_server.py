@@ -12,9 +12,9 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Loader
 from cdcbus.plugins.errors import OffsetConflict, TargetUnavailable
 from cdcbus.plugins.loaders import engine, make_loader
-from tests.support.line import Line
-from tests.support.private_mariadb import PrivateMariadb, private_mariadb
-from tests.support.target_servers import PostgresqlServer
+from tests.support.servers.line import Line
+from tests.support.servers.private_mariadb import PrivateMariadb, private_mariadb
+from tests.support.servers.target_servers import PostgresqlServer
 
 pytestmark = pytest.mark.integration
 OFFSET = AppliedOffset("orders", 0, 5, 1)

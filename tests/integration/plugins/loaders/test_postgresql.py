@@ -17,7 +17,7 @@ from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column
 from tests.contract.loader import LoaderContract
-from tests.support.target_servers import PostgresqlServer
+from tests.support.servers.target_servers import PostgresqlServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -14,7 +14,7 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.row_versions import former_name_of, name_of
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 

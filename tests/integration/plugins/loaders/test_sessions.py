@@ -31,8 +31,8 @@ from cdcbus.plugins.errors import TargetMisconfigured, TargetRejected, TargetUna
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
-from tests.support.private_mariadb import private_mariadb
-from tests.support.target_servers import (
+from tests.support.servers.private_mariadb import private_mariadb
+from tests.support.servers.target_servers import (
     ForeignMysqlServer,
     MysqlServer,
     PostgresqlServer,

@@ -20,7 +20,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
-from tests.support.target_servers import MysqlServer, PostgresqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 

@@ -20,8 +20,8 @@ from cdcbus.producer.added.run import run
 from cdcbus.producer.config import AddedSource, FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.integration.producer.running import Running
-from tests.support.committed import committed, committed_canal
-from tests.support.plugins import add_example
+from tests.support.processes.plugins import add_example
+from tests.support.topics.committed import committed, committed_canal
 
 pytestmark = pytest.mark.integration
 

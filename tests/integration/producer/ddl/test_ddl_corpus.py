@@ -26,7 +26,7 @@ from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import connect, fetch_task, position
-from tests.support.ddl_cases import essence
+from tests.support.changes.ddl_cases import essence
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

@@ -32,8 +32,8 @@ from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import SECONDS, Running
-from tests.support.committed import committed, committed_canal
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.committed import committed, committed_canal
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -23,7 +23,7 @@ from cdcbus.producer.config import DdlConfig, FetchTask, RowTransform, SnapshotM
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, messages, row_changes
 from tests.integration.producer.snapshot.following import SnapshotRunning
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

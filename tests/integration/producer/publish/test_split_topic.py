@@ -25,7 +25,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, messages
-from tests.support.memory_target import MemoryTarget
+from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -21,7 +21,7 @@ from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
-from tests.support.committed import committed_canal
+from tests.support.topics.committed import committed_canal
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from cdcbus.plugins.start import Edge
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import fetch_task, read
-from tests.support.private_mariadb import PrivateMariadb, private_mariadb
+from tests.support.servers.private_mariadb import PrivateMariadb, private_mariadb
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

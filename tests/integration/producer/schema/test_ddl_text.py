@@ -20,7 +20,7 @@ from cdcbus.producer.schema.ddl_scanner import version_number
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.schema.course import Course, columns
-from tests.support.ddl_cases import CASES, essence, steps
+from tests.support.changes.ddl_cases import CASES, essence, steps
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

@@ -24,7 +24,7 @@ from cdcbus.producer.snapshot.reader import ChunkReader
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running, ids
-from tests.support.private_mariadb import private_mariadb
+from tests.support.servers.private_mariadb import private_mariadb
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

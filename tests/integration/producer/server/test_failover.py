@@ -27,8 +27,8 @@ from cdcbus.tasks.local.memory import MemoryPositions
 from cdcbus.tasks.runtime.lag import lag_meter
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, canal, high_watermark, ids
-from tests.support.line import Line
-from tests.support.private_mariadb import PrivateMariadb, private_mariadb
+from tests.support.servers.line import Line
+from tests.support.servers.private_mariadb import PrivateMariadb, private_mariadb
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

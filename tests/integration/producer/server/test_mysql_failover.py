@@ -21,7 +21,7 @@ from cdcbus.tasks.local.memory import MemoryPositions
 from tests.conftest import named
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, canal
-from tests.support.line import Line
+from tests.support.servers.line import Line
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -32,7 +32,7 @@ from cdcbus.producer.server.connection import binlog_files
 from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import fetch_task, global_variable, position, read
 from tests.integration.producer.running import Running
-from tests.support.few_rights import PASSWORD, user_with
+from tests.support.servers.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

@@ -23,7 +23,7 @@ from tests.integration.producer.server.test_failover import (
     replicating,
 )
 from tests.integration.producer.snapshot.following import SnapshotRunning, tables_in
-from tests.support.private_mariadb import PrivateMariadb, private_mariadb
+from tests.support.servers.private_mariadb import PrivateMariadb, private_mariadb
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -19,7 +19,7 @@ from cdcbus.producer.config import FetchTask, SnapshotMode
 from tests.integration.producer.reading import fetch_task
 from tests.integration.producer.snapshot.following import SnapshotRunning
 from tests.integration.producer.snapshot.meanwhile import writing
-from tests.support.committed import committed, committed_canal
+from tests.support.topics.committed import committed, committed_canal
 
 pytestmark = pytest.mark.integration
 

@@ -23,7 +23,7 @@ from cdcbus.producer.snapshot.progress import (
 from cdcbus.producer.snapshot.reader import ChunkReader, Read
 from tests.integration.producer.running import ids
 from tests.integration.producer.snapshot.following import SnapshotRunning, marked, table, tables_in
-from tests.support.few_rights import PASSWORD, user_with
+from tests.support.servers.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

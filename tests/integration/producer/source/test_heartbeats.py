@@ -19,7 +19,7 @@ from cdcbus.producer.server import connection as server
 from cdcbus.producer.source import heartbeat
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark
-from tests.support.few_rights import PASSWORD, user_with
+from tests.support.servers.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

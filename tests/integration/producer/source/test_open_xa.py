@@ -16,7 +16,7 @@ from cdcbus.producer import open_xa
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
-from tests.support.committed import committed_canal
+from tests.support.topics.committed import committed_canal
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

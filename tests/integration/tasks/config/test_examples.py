@@ -14,7 +14,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.tasks.config import read_task
 from tests.integration.producer.reading import global_variable
-from tests.support.shop import open_shop
+from tests.support.changes.shop import open_shop
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from cdcbus.tasks.control.source_of import (
     source_connection,
 )
 from cdcbus.tasks.control.uses import Uses
-from tests.support.bus import fetch_text, load_text, open_bus
+from tests.support.processes.bus import fetch_text, load_text, open_bus
 
 pytestmark = pytest.mark.integration
 

@@ -23,8 +23,8 @@ from cdcbus.tasks.direct.run import BEGUN_VARIABLE
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE
 from tests.integration.tasks.preflight.test_check import user
 from tests.integration.tasks.verify.verifying import source_of, verify, verify_still
-from tests.support.python_workers import python_workers
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.clusters.python_workers import python_workers
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

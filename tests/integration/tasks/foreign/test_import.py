@@ -19,8 +19,8 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.tasks.foreign.offsets import cursor_path
 from cdcbus.tasks.zookeeper.connection import connect
 from tests.integration.producer.reading import position
-from tests.support.bus import published
-from tests.support.kafka_producer import kafka_producer
+from tests.support.processes.bus import published
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

@@ -13,7 +13,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.tasks.local.state_file import StateFile
 from cdcbus.tasks.local.stores import FilePositions
 from cdcbus.tasks.zookeeper.connection import connect
-from tests.support.killed_writes import killed_at_each_write
+from tests.support.processes.killed_writes import killed_at_each_write
 
 pytestmark = pytest.mark.integration
 LOAD = {

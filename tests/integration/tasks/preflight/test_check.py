@@ -23,9 +23,9 @@ from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positi
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.producer.source.heartbeat import create_table
 from tests.integration.producer.reading import connect, global_variable
-from tests.support.few_rights import PASSWORD, user_with
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.servers.few_rights import PASSWORD, user_with
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 

@@ -22,7 +22,7 @@ from cdcbus.tasks.preflight.check import check_task
 from cdcbus.tasks.preflight.result import CheckResult, Outcome
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
-from tests.support.records import records_of
+from tests.support.topics.records import records_of
 
 pytestmark = pytest.mark.integration
 

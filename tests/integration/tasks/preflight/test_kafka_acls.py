@@ -38,7 +38,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from tests.integration.tasks.preflight.test_kafka_login import ROW, fetch_task, load_task
-from tests.support.secure_servers import Authority, open_folder, place_of, running
+from tests.support.servers.secure_servers import Authority, open_folder, place_of, running
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -34,8 +34,8 @@ from cdcbus.tasks.config.named_sources import VOCABULARY, NamedSource
 from cdcbus.tasks.config.parser import written_entries
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.preflight.named_source import check_source
-from tests.support.secure_servers import Authority, open_folder, place_of, running
-from tests.support.shop import open_shop
+from tests.support.changes.shop import open_shop
+from tests.support.servers.secure_servers import Authority, open_folder, place_of, running
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

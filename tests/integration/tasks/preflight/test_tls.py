@@ -20,7 +20,7 @@ from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.config.read_task import inspect_text
-from tests.support.secure_servers import Authority, open_folder, place_of, running
+from tests.support.servers.secure_servers import Authority, open_folder, place_of, running
 
 pytestmark = pytest.mark.integration
 

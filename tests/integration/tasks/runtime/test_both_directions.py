@@ -15,7 +15,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from tests.support.bus import published
+from tests.support.processes.bus import published
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -25,7 +25,7 @@ from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.progress import Progress as FetchProgress
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.runtime.lag import lag_meter
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

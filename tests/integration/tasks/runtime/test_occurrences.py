@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.runtime.occurrences import APPLIED, DDL, ERROR, Occurrences
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]

@@ -15,7 +15,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -16,11 +16,11 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
 from tests.integration.producer.reading import connect, position
-from tests.support.bulk_gear import with_eager_spark
-from tests.support.changing import changing
-from tests.support.forward import open_forward
-from tests.support.kafka_producer import kafka_producer
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.changing import changing
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.clusters.bulk_gear import with_eager_spark
+from tests.support.topics.forward import open_forward
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

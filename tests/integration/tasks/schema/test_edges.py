@@ -13,7 +13,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.mysql.connection import MysqlConnection
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]

@@ -13,8 +13,8 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.mysql.connection import MysqlConnection
-from tests.support.bus import fetch_text, load_text, open_bus
-from tests.support.shop import Shop, open_shop
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.processes.bus import fetch_text, load_text, open_bus
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.preflight.result import CheckResult, Outcome
 from cdcbus.tasks.preflight.snapshot import check_snapshot
 from tests.integration.producer.reading import fetch_task
-from tests.support.few_rights import PASSWORD, user_with
+from tests.support.servers.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from tests.support.shop import Shop
-from tests.support.snapshot_story import play, seed_of_this_run
+from tests.support.changes.shop import Shop
+from tests.support.changes.snapshot_story import play, seed_of_this_run
 
 pytestmark = pytest.mark.integration
 

@@ -20,9 +20,9 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.producer.reading import connect
-from tests.support.committed import committed_canal
-from tests.support.shop import Shop, open_shop
-from tests.support.slow_link import slow_link
+from tests.support.changes.shop import Shop, open_shop
+from tests.support.servers.slow_link import slow_link
+from tests.support.topics.committed import committed_canal
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.integration.producer.running import messages
 from tests.integration.tasks.verify.planted import ALL_TYPES, FULL, ONLY_AS_ROWS, PLANTS, cells
 from tests.integration.tasks.verify.verifying import arrive, both, verify
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -12,8 +12,8 @@ from cdcbus.plugins.contracts import JdbcTarget, TableBatch, Writes
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
 from tests.integration.tasks.verify.verifying import Answer, verify_still
-from tests.support.h2_oracle import Database, Server
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.stand_ins.h2_oracle import Database, Server
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 1

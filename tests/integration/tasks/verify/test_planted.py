@@ -27,8 +27,8 @@ from tests.integration.tasks.verify.verifying import (
     verify,
     verify_still,
 )
-from tests.support.few_rights import PASSWORD, user_with
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
+from tests.support.servers.few_rights import PASSWORD, user_with
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 PARTITIONS = 1

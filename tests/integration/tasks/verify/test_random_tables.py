@@ -18,7 +18,7 @@ from tests.integration.producer.decoding.test_round_trip import BOUNDED, Example
 from tests.integration.producer.reading import source_config
 from tests.integration.tasks.verify.sql.test_source_cells import make
 from tests.integration.tasks.verify.verifying import source_of, verify_still
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 1

@@ -12,7 +12,7 @@ from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.tasks.verify import repair
 from cdcbus.tasks.verify.lag import Lag
 from tests.integration.tasks.verify.verifying import source_of, verify_still
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 
 NOPAD = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
 

@@ -13,7 +13,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 
 FAR = 1 << 30
 """More bytes than all tests of a run write to a file of the binlog."""

@@ -16,7 +16,7 @@ from cdcbus.plugins.errors import PositionConflict
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.epochs import bus_identity, epoch_path, next_epoch
 from cdcbus.tasks.zookeeper.lock import LockTimes, held, lock_path
-from tests.support.line import Line
+from tests.support.servers.line import Line
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -23,8 +23,8 @@ from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from cdcbus.tasks.zookeeper.source_registry import SourceNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import drop_tree, get_node, put_node
-from tests.support.line import Line
-from tests.support.private_zookeeper import private_zookeeper
+from tests.support.servers.line import Line
+from tests.support.servers.private_zookeeper import private_zookeeper
 
 pytestmark = pytest.mark.integration
 

@@ -17,7 +17,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 from tests.integration.producer.reading import position
-from tests.support.bus import (
+from tests.support.processes.bus import (
     Bus,
     Run,
     fetch_text,
@@ -26,7 +26,7 @@ from tests.support.bus import (
     postgresql_schema,
     published,
 )
-from tests.support.private_zookeeper import PrivateZooKeeper, private_zookeeper
+from tests.support.servers.private_zookeeper import PrivateZooKeeper, private_zookeeper
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -17,9 +17,9 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE
 from cdcbus.tasks.zookeeper.connection import connect, session_seconds
 from cdcbus.tasks.zookeeper.lock import Guard, LockTimes, Stop, guarded, lock_path
-from tests.support.bus import Bus, fetch_text, open_bus, published
-from tests.support.line import Line
-from tests.support.private_zookeeper import PrivateZooKeeper, private_zookeeper
+from tests.support.processes.bus import Bus, fetch_text, open_bus, published
+from tests.support.servers.line import Line
+from tests.support.servers.private_zookeeper import PrivateZooKeeper, private_zookeeper
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -14,8 +14,8 @@ from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.processor import Processor
-from tests.support.memory_target import MemoryTarget
-from tests.support.records import records_of
+from tests.support.stand_ins.memory_target import MemoryTarget
+from tests.support.topics.records import records_of
 
 PARTITION = TopicPartition("shop", 0)
 

@@ -16,9 +16,9 @@ from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, TableId
-from tests.support.canal_packets import encoded
-from tests.support.memory_target import MemoryTarget
-from tests.support.records import records_of
+from tests.support.stand_ins.memory_target import MemoryTarget
+from tests.support.topics.canal_packets import encoded
+from tests.support.topics.records import records_of
 
 PARTITION = TopicPartition("shop", 0)
 NAME = TableId("shop", "t")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.rowchange import Cell, Op, RowChange, TableId
-from tests.support.memory_target import ForeignKey
+from tests.support.stand_ins.memory_target import ForeignKey
 from tests.unit.consumer.apply.applying import (
     ALONE,
     CHILD_TABLE,

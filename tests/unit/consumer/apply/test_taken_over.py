@@ -11,7 +11,7 @@ from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import OffsetConflict
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
-from tests.support.memory_target import MemoryTarget
+from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.unit.consumer.apply.applying import PARTITION, TASK, Made, parent, row, target
 
 OTHER = TopicPartition("shop", 1)

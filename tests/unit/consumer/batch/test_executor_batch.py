@@ -24,7 +24,7 @@ from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
-from tests.support.memory_target import MemoryTarget
+from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.unit.consumer.apply.applying import PARENTS, PARTITION, TASK, Made, parent, row, target
 
 RECORDS = 20

@@ -16,7 +16,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, SparkUnavailable
 from cdcbus.plugins.positions import TopicPartition
-from tests.support.no_threads import without_threads
+from tests.support.processes.no_threads import without_threads
 from tests.support.waiting import wait_until
 
 ONE = TopicPartition("orders", 0)

@@ -25,8 +25,8 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.transform.rules import MapperRule
-from tests.support.memory_target import MemoryTarget
-from tests.support.records import records_of
+from tests.support.stand_ins.memory_target import MemoryTarget
+from tests.support.topics.records import records_of
 
 PARTITION = TopicPartition("shop", 0)
 NAMES = ("orders", "items", "notes")

@@ -14,7 +14,7 @@ from cdcbus.consumer.merge.fold import merge
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
-from tests.support.module_searches import module_searches
+from tests.support.processes.module_searches import module_searches
 
 ID = TableId("shop", "orders")
 

@@ -19,8 +19,8 @@ from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
-from tests.support.memory_target import MemoryTarget
-from tests.support.records import records_of
+from tests.support.stand_ins.memory_target import MemoryTarget
+from tests.support.topics.records import records_of
 
 PARTITION = TopicPartition("shop", 0)
 ORDERS = TableId("shop", "orders")

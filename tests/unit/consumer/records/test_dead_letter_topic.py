@@ -12,7 +12,7 @@ from cdcbus.consumer.records import dead_letter_topic
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
-from tests.support.silent_server import silent_server
+from tests.support.servers.silent_server import silent_server
 
 
 def test_a_topic_that_silent_brokers_do_not_make_is_tried_again(

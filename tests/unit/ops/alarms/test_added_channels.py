@@ -15,7 +15,7 @@ from cdcbus.ops.alarms.channels import Message, NotAccepted
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
-from tests.support.plugins import add_example, add_package
+from tests.support.processes.plugins import add_example, add_package
 
 MESSAGE = Message("task 7: error: no topic t", {"task": "7"})
 GROUP = "cdcbus.alarm_channels"

@@ -9,7 +9,7 @@ import pytest
 from cdcbus.ops.alarms.state import Alarm, Kind, Notice
 from cdcbus.ops.alarms.store import NOBODY, AlarmNodes, Sent, Silence, TaskAlarms
 from cdcbus.tasks.zookeeper.connection import ROOT
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 PATH = f"{ROOT}/task/7/alarm"
 RAISED = Notice(Kind.RAISED, "lag", "it is behind", 100.0, 110.0)

@@ -20,7 +20,7 @@ from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 
 class Mail:

@@ -7,7 +7,7 @@ from pathlib import Path
 from cdcbus.ops.doctor.provider import check_provider
 from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
 from cdcbus.tasks.preflight.result import Outcome
-from tests.support.oidc import provider_running, settings_text
+from tests.support.servers.oidc import provider_running, settings_text
 
 
 def settings(folder: Path, text: str) -> BusSettings:

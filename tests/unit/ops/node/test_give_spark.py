@@ -15,7 +15,7 @@ import pytest
 
 from cdcbus.ops.node.spark_tasks import _Channel, _Logs, _obey, _Tasks
 from cdcbus.plugins.errors import CdcError
-from tests.support.no_threads import without_threads
+from tests.support.processes.no_threads import without_threads
 
 
 def tasks() -> _Tasks:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcbus.ops.node.given import given, is_anew
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 TASK = "/datas/task/7"
 TEXT = {"consumer": {"source": {"sourceName": "shop-db"}}}

@@ -15,8 +15,8 @@ from cdcbus.ops.node.held_tasks import HeldTasks
 from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
-from tests.support.memory_zookeeper import MemoryZooKeeper
-from tests.support.no_threads import is_left, started_processes, without_threads
+from tests.support.processes.no_threads import is_left, started_processes, without_threads
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from cdcbus.ops.node import node as node_module
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.node import Node
 from cdcbus.plugins.errors import ConfigError
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 LOCK = "/datas/node/n1/lock"
 SESSION_SECONDS = 40.0

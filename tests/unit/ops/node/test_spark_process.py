@@ -10,7 +10,7 @@ import pytest
 
 from cdcbus.ops.node import spark_process
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
-from tests.support.no_threads import is_left, started_processes, without_threads
+from tests.support.processes.no_threads import is_left, started_processes, without_threads
 from tests.support.waiting import wait_until
 
 # Ends a task when told to stop it; `end`, `lost`, `half` and `hang` as task names make it do just that.

@@ -18,7 +18,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.verify.last import Begun, LastVerify, VerifyNodes
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 HOUR = 3600.0
 TEXT = {

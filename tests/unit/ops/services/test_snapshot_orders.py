@@ -18,7 +18,7 @@ from cdcbus.tasks.snapshots.direct import (
 )
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 ORDERS = TableId("shop", "orders")
 POSITION = "/datas/task/7/position/lane"

@@ -10,7 +10,7 @@ from cdcbus.consumer.records.dead_letters import DeadLetter, OpenDeadLetter
 from cdcbus.ops.services import target_rows as looks
 from cdcbus.ops.web.records.letter_row import of_same_row
 from cdcbus.plugins.errors import TargetUnavailable
-from tests.support.no_threads import without_threads
+from tests.support.processes.no_threads import without_threads
 
 
 def letter(offset: int, key: bytes | None, partition: int = 0) -> OpenDeadLetter:

@@ -20,7 +20,7 @@ from cdcbus.plugins.converters.protobuf.canal_protobuf import CanalProtobuf
 from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.registry import make_converter, takes_zone
 from cdcbus.plugins.rowchange import Column, Op, Row, Table
-from tests.support.canal_packets import encoded, flat, packet
+from tests.support.topics.canal_packets import encoded, flat, packet
 from tests.unit.plugins.converters.rows import CELLS, TIMES, tables
 
 TIMESTAMP = ("timestamp(3)", 93, st.just("2024-05-01 08:00:00.500"))

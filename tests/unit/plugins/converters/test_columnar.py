@@ -18,7 +18,7 @@ from cdcbus.plugins.converters.arrow.read import MIN_ROWS
 from cdcbus.plugins.converters.columnar import Columns, RowGroup, read_columns
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
-from tests.support.module_searches import module_searches
+from tests.support.processes.module_searches import module_searches
 from tests.unit.plugins.converters.rows import CELLS, changes
 
 FORMATS = ["canalRow", "oggJson"]

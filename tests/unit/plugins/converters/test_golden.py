@@ -11,7 +11,7 @@ import pytest
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
-from tests.support.canal_packets import encoded
+from tests.support.topics.canal_packets import encoded
 
 FOLDER = Path(__file__).parents[3] / "golden" / "formats"
 CASES = {

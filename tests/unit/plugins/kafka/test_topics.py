@@ -16,7 +16,7 @@ from cdcbus.plugins.kafka.topics import Topics, named_topics
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES
 from cdcbus.tasks.config.keys.types import ValueType
-from tests.support.silent_server import silent_server
+from tests.support.servers.silent_server import silent_server
 
 
 def topic(rules: str, table: str) -> str:

@@ -29,7 +29,7 @@ from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.until import bounded_by
 from cdcbus.tasks.lineage.ways import ways
 from cdcbus.tasks.runtime.lag import Lag, lag_meter
-from tests.support.plugins import add_example, add_package
+from tests.support.processes.plugins import add_example, add_package
 
 T = Table(TableId("shop", "t"), (Column("id"), Column("n")), ("id",))
 ROW = RowChange(T, Op.INSERT, None, {"id": "1", "n": None}, Origin("bin.000007", 4, commit_us=5))

@@ -31,7 +31,7 @@ from cdcbus.producer.ddl.table_schema import (
     UniqueKey,
 )
 from cdcbus.producer.ddl.tokens import Session
-from tests.support.ddl_cases import CASES, shown, steps
+from tests.support.changes.ddl_cases import CASES, shown, steps
 
 A, B = TableId("s", "a"), TableId("s", "b")
 

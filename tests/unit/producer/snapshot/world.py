@@ -36,7 +36,7 @@ from cdcbus.producer.snapshot.reader import Read
 from cdcbus.producer.snapshot.rows import images, row_events
 from cdcbus.producer.snapshot.snapshots import Snapshots
 from cdcbus.producer.source.row_events import Batch, Rows
-from tests.support.saved_at_once import SavedAtOnce
+from tests.support.processes.saved_at_once import SavedAtOnce
 
 ORDERS, ITEMS, BEATS = TableId("shop", "orders"), TableId("shop", "items"), TableId("shop", "beats")
 ID = TableColumn("id", "int", is_nullable=False)

@@ -17,7 +17,7 @@ from cdcbus.tasks.preflight.load import _twins
 from cdcbus.tasks.preflight.records import Sample, describe_unreadable, other_form
 from cdcbus.tasks.preflight.result import CheckResult
 from cdcbus.tasks.preflight.target_columns import describe_columns
-from tests.support.canal_packets import packet
+from tests.support.topics.canal_packets import packet
 
 SOURCE = TableId("SHOP", "ORDERS")
 ID, NAME, COUNT = (

@@ -15,7 +15,7 @@ from cdcbus.tasks.runtime.delay_history import (
 )
 from cdcbus.tasks.runtime.throughput_history import HOUR_SECONDS, KEPT_SECONDS
 from cdcbus.tasks.zookeeper.stat import Percentiles
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 BEGIN = 1_795_280_400  # a whole hour
 STAGE = "source_to_read"

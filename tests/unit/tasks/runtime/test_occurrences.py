@@ -22,7 +22,7 @@ from cdcbus.tasks.runtime.occurrences import (
     with_occurrences,
 )
 from cdcbus.tasks.zookeeper.znode import get_node
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 AT = 1_795_281_300
 KINDS = st.sampled_from((DDL, APPLIED, ERROR, RETRYING))

@@ -17,7 +17,7 @@ from cdcbus.tasks.runtime.throughput_history import (
     with_hours,
     with_minute,
 )
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 BEGIN = 1_800_000_000 // 60 * 60
 

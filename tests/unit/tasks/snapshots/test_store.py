@@ -25,7 +25,7 @@ from cdcbus.tasks.snapshots.direct import (
     void_direct_load,
 )
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, tables_of, wish
-from tests.support.memory_zookeeper import MemoryZooKeeper, Request
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper, Request
 
 PATH = "/datas/task/7/snapshot/lane"
 ORDERS, ODD = TableId("shop", "orders"), TableId("a/b", "c.d")

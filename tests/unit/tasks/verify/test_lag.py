@@ -15,7 +15,7 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.verify import lag as lag_module
 from cdcbus.tasks.verify import lag as module
 from cdcbus.tasks.verify.lag import Lag, Moment, fetch_position
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 from tests.unit.tasks.verify.two_sides import PLACE, feed, load
 
 STORED = "/datas/task/1/position/orders"

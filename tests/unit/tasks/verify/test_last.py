@@ -14,7 +14,7 @@ from cdcbus.tasks.verify.last import (
     sentence_of_unproved,
 )
 from cdcbus.tasks.verify.report import Kind, TableReport
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 BEGUN, ENDED, LATER = "2024-05-01 03:00:00", "2024-05-01 03:04:05", "2024-05-02 03:04:05"
 

@@ -9,7 +9,7 @@ import pytest
 from kazoo.exceptions import SessionMovedError, SystemZookeeperError
 
 from cdcbus.tasks.zookeeper.lock import Guard, LockTimes, lock_path
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 from tests.support.waiting import wait_until
 
 SWIMLANES = [f"topic{number}" for number in range(30)]

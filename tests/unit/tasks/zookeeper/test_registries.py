@@ -12,7 +12,7 @@ from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path, stored_dists
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeInfo, NodeWish
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas, schema_path
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from cdcbus.tasks.zookeeper.stat import Batch, Percentiles, Stat, TableCounts
 from cdcbus.tasks.zookeeper.status import status_of
 from cdcbus.tasks.zookeeper.tasks import FAILURES_KEPT, TASKS, Failure, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_nodes, put_nodes
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 PATH = f"{TASKS}/7"
 

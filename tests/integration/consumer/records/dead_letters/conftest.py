@@ -12,7 +12,7 @@ from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, TopicCon
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 
 
 @pytest.fixture

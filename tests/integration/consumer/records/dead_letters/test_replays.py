@@ -15,7 +15,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.plugins.errors import DataError
 from tests.integration.consumer.records.dead_letters.letters import dead_letter, last
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -16,7 +16,7 @@ from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic, dead_letters_of
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, DataError
 from tests.integration.consumer.records.dead_letters.letters import dead_letter, last
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 

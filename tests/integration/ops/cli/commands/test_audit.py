@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bus import Bus, open_bus, resting_text
+from tests.support.processes.bus import Bus, open_bus, resting_text
 
 pytestmark = pytest.mark.integration
 

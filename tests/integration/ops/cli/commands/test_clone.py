@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
-from tests.support.bus import Bus, open_bus, resting_text
-from tests.support.killed_writes import killed_at_each_write
+from tests.support.processes.bus import Bus, open_bus, resting_text
+from tests.support.processes.killed_writes import killed_at_each_write
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeWish
-from tests.support.bus import Bus, open_bus
+from tests.support.processes.bus import Bus, open_bus
 
 pytestmark = pytest.mark.integration
 

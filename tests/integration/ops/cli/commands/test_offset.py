@@ -21,8 +21,8 @@ from cdcbus.plugins.positions import (
 )
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
-from tests.support.bus import Bus, fetch_text, load_text, open_bus, resting_text
-from tests.support.kafka_producer import kafka_producer
+from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus, resting_text
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
-from tests.support.kafka_producer import kafka_producer
+from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 ORDERS = Table(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.tasks.verify.text_columns import NOPAD, exact
 from tests.integration.tasks.verify.verifying import both, verify_still
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 PARTITIONS = 1

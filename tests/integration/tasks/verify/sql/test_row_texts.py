@@ -12,7 +12,7 @@ from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.verify.sql.checksums import mysql_row, postgresql_row
 from cdcbus.tasks.verify.sql.pairs import pair_of
 from tests.integration.tasks.verify.verifying import verify_still
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 PARTITIONS = 1

@@ -13,7 +13,7 @@ from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnava
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.contract.position_store import PositionStoreContract, eventually
-from tests.support.line import Line
+from tests.support.servers.line import Line
 
 pytestmark = pytest.mark.integration
 numbers = itertools.count()

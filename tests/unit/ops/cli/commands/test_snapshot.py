@@ -16,7 +16,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 ORDERS, ITEMS = TableId("shop", "orders"), TableId("shop", "items")
 HALF = TableProgress(

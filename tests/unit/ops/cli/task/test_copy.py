@@ -13,7 +13,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.cli.task import copy
 from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 
 @pytest.fixture

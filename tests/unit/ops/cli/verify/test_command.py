@@ -18,7 +18,7 @@ from cdcbus.tasks.control import source_of
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.last import VerifyNodes, last_verify
 from cdcbus.tasks.verify.report import TableReport
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 from tests.unit.ops.cli.verify.verifying import World, different, report
 
 

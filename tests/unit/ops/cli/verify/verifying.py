@@ -18,7 +18,7 @@ from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.repair import Planned
 from cdcbus.tasks.verify.report import Example, Kind, TableReport
 from cdcbus.tasks.zookeeper import audit
-from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 
 def report(**fields: Any) -> TableReport:

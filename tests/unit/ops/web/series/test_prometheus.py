@@ -13,7 +13,7 @@ from cdcbus.ops.web.series.queries import any_of, quoted, selector, span_of, tas
 from cdcbus.ops.web.series.series import Mark
 from cdcbus.ops.web.series.source import ChartSource, chart_source
 from cdcbus.tasks.control.bus_settings import read_bus_settings
-from tests.support.prometheus_server import PrometheusServer, matrix, prometheus_server
+from tests.support.servers.prometheus_server import PrometheusServer, matrix, prometheus_server
 
 NOW = 1_795_281_330.0
 

@@ -22,7 +22,7 @@ from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.oidc.attempt import new_attempt
 from cdcbus.ops.web.oidc.provider import Provider
 from cdcbus.tasks.control.bus_settings import read_bus_settings
-from tests.support.oidc import CLIENT, Claims, TestProvider, provider_running, settings_text
+from tests.support.servers.oidc import CLIENT, Claims, TestProvider, provider_running, settings_text
 
 HOST = "http://cdcbus.example"
 TOKEN = "0123456789abcdef-token"

@@ -16,7 +16,7 @@ from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.mysql import cells as mysql_cells
 from cdcbus.plugins.loaders.dialects.postgresql import cells as postgresql_cells
 from cdcbus.plugins.rowchange import TableId
-from tests.support.module_searches import module_searches
+from tests.support.processes.module_searches import module_searches
 
 TEXT = (
     st.none()

@@ -13,7 +13,7 @@ import psycopg
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.positions import BinlogPosition
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
 
 

@@ -29,7 +29,7 @@ import pyspark
 from cdcbus.consumer.jvm.maven import cache_folder, java, making
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import free_port
-from tests.support.secure_servers import Authority
+from tests.support.servers.secure_servers import Authority
 from tests.support.waiting import wait_until
 
 SOURCES = Path(__file__).with_name("kubernetes_server")
@@ -136,7 +136,7 @@ class Kubernetes:
         }
         folders = {
             **FOLDERS,
-            "cdcbus": Path(__file__).parents[2],
+            "cdcbus": Path(__file__).parents[3],
             "cache": cache_folder(),
             "folder": folder,
         }

@@ -20,7 +20,7 @@ from cdcbus.ops.stack.java_servers import (
     kafka_settings,
     zookeeper_settings,
 )
-from tests.support.secure_servers import open_folder
+from tests.support.servers.secure_servers import open_folder
 from tests.support.waiting import wait_until
 
 COUNT = 3

@@ -18,9 +18,9 @@ from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.znodes import position_path
-from tests.support.committed import committed
-from tests.support.kafka_producer import kafka_producer
 from tests.support.properties import dotted, properties
+from tests.support.topics.committed import committed
+from tests.support.topics.kafka_producer import kafka_producer
 
 COLUMNS = (Column("id", "int(11)", 4), Column("customer", "varchar(20)"), Column("note", "text"))
 

@@ -11,7 +11,7 @@ from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.ops.stack.server import ServerFolder
-from tests.support.secure_servers import answers, open_folder, place_of
+from tests.support.servers.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until
 
 HEAD_BYTES = 12  # of a batch: its first offset and how many bytes follow

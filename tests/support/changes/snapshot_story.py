@@ -20,10 +20,10 @@ from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.verify.sides import open_source
 from cdcbus.tasks.verify.sql.source_cells import reading, selected
 from tests.integration.producer.reading import source_config
-from tests.support.committed import committed_canal
-from tests.support.random_tables import RandomTable, writing
-from tests.support.shop import Shop
-from tests.support.slow_link import SlowLink, slow_link
+from tests.support.changes.random_tables import RandomTable, writing
+from tests.support.changes.shop import Shop
+from tests.support.servers.slow_link import SlowLink, slow_link
+from tests.support.topics.committed import committed_canal
 from tests.support.waiting import wait_until
 
 SMALL_CHUNKS: Final = Path(__file__).with_name("small_chunks")

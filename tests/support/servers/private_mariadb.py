@@ -12,7 +12,7 @@ from cdcbus.ops.stack.databases import SOURCE
 from cdcbus.ops.stack.server import ServerFolder
 from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import connect, position
-from tests.support.secure_servers import answers, open_folder, place_of
+from tests.support.servers.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until
 
 

@@ -12,7 +12,7 @@ from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.ops.stack.java_servers import ZOOKEEPER
 from cdcbus.ops.stack.server import ServerFolder
-from tests.support.secure_servers import answers, open_folder, place_of
+from tests.support.servers.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until
 
 

@@ -23,7 +23,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError, get_return_value
 
 from cdcbus.consumer.jvm.maven import Coordinate, java, resolve
-from tests.support.oracle_grammar import GRAMMARS, WITHOUT, Grammars
+from tests.support.stand_ins.oracle_grammar import GRAMMARS, WITHOUT, Grammars
 
 H2 = Coordinate("com.h2database", "h2", "2.3.232")
 # What Oracle's catalog would say: only the columns that are asked for.

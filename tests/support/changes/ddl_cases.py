@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cdcbus.producer.ddl.table_schema import TableSchema
 
-FOLDER = Path(__file__).parents[1] / "golden" / "ddl"
+FOLDER = Path(__file__).parents[2] / "golden" / "ddl"
 CASES = sorted(FOLDER.glob("*.sql"))
 
 

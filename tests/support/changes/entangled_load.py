@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.mysql.connection import MysqlConnection
-from tests.support.shop import Shop
+from tests.support.changes.shop import Shop
 
 HALLS = (1, 2, 3)
 SEATS = 15  # rows of a hall
