@@ -73,6 +73,7 @@ def set_(
             refuse_unknown(client, task_id, bus)
         swimlane = swimlane_of(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
         check_position(text, swimlane)
+        refuse_other_form(task_id, before.get(swimlane), text)
         # Partitions that the JSON does not name keep their positions.
         texts = {swimlane: merged(before.get(swimlane), text.strip())}
         print_change(texts, before, as_json)

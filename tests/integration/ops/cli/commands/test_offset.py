@@ -127,6 +127,14 @@ def test_a_place_that_is_not_there_is_refused(
     assert stored(bus, load, name) == [9, 4]
 
 
+def test_a_position_of_the_other_kind_is_not_set(bus: Bus, load: str, name: str) -> None:
+    bus("offset", "reset", load, "--to", "latest", "--yes")
+    binlog = '{"logfileName":"mysql-bin.000001","offset":4}'
+    refused = bus("offset", "set", load, binlog, "--yes", code=1).stderr
+    assert f"task {load} has a position of a topic, and this is none" in refused
+    assert stored(bus, load, name) == [9, 4]
+
+
 def test_a_task_that_runs_is_not_reset_unasked(bus: Bus, load: str, name: str) -> None:
     holder = b'{"processId":7,"hostName":"h","nodeId":"n"}'
     bus.client.create(lock_path(load, name), holder, makepath=True, ephemeral=True)
