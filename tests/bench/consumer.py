@@ -5,8 +5,8 @@ net rows: in one run, as ratios.
     [--spark-master 'local[*]']
 
 The topic holds the producer benchmark's backlog as canalRow. A task's rate is taken from where it
-begins to read, with Spark running, to the end of its last batch: the start of the query, of a
-Python worker and of Java's compiler is part of it. A second rate is taken from the first
+begins to read to the end of its last batch: the start of Spark and of its Python workers, beside
+which the tail gear reads, is part of it. A second rate is taken from the first
 transaction that the target holds to the last one, by its offsets, which are looked at ten times a
 second. Beside them stands the bare driver: per 50,000 changes, the net rows written with COPY and a
 merge (PostgreSQL) or with multi-row REPLACE (MariaDB), and deletes by key. Each task runs in a
