@@ -31,6 +31,7 @@ class Checkpoint:
         report: Callable[[Progress], None],
     ) -> None:
         self.reached = deliver.reached
+        self.settle = deliver.settle
         self.acknowledged = deliver.acknowledged
         self.confirmed = deliver.confirmed
         self.progress = progress

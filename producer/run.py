@@ -211,6 +211,8 @@ class _Fetch:
                 snapshot.passed(batch)
                 if batch.edge is not None:
                     checkpoint.reached(batch.edge, source.has_more)
+                elif not batch.opened:
+                    checkpoint.settle(source.has_more)
                 if self.end is not None and not is_over:
                     is_over = source.has_come_to(self.end, batch.edge)
                 if is_over and snapshot.is_idle:

@@ -51,6 +51,10 @@ class Deliveries(Protocol):
         whether more has arrived from the source already."""
         ...
 
+    def settle(self, has_more: Callable[[], bool]) -> None:
+        """Hands over what `reached` has left for what had arrived by then, which is no rows."""
+        ...
+
     def acknowledged(self) -> int:
         """The number of sent records that are durable in Kafka, as far as is known without
         waiting."""
@@ -88,19 +92,28 @@ class Acknowledgements:
         self._publisher = publisher
         self._edge: BinlogPosition | None = None
         self._is_published = True
+        # Few records were to be pushed, and are not acknowledged yet.
+        self._are_waiting = False
         self._edge_records = self._confirmed = publisher.sent
 
     def take_over(self) -> None:
         self._publisher.start()
         self._edge = None
+        self._are_waiting = False
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         self._edge, self._is_published = edge, False
-        # After many records batches fill by themselves, and to wait would hold up the stream.
-        few = 0 < self._publisher.sent - self._edge_records <= PUSHED_RECORDS
+        count = self._publisher.sent - self._edge_records
         self._edge_records = self._publisher.sent
-        if few:
+        # After many records batches fill by themselves, and to wait would hold up the stream.
+        if count:
+            self._are_waiting = count <= PUSHED_RECORDS
+        self.settle(has_more)
+
+    def settle(self, has_more: Callable[[], bool]) -> None:
+        if self._are_waiting:
             self._is_published = self._publisher.push(has_more)
+            self._are_waiting = not self._is_published
         if self._is_published:
             self._confirmed = self._publisher.sent
 
@@ -114,6 +127,7 @@ class Acknowledgements:
         if not self._is_published:
             self._publisher.flush()
             self._is_published, self._confirmed = True, self._publisher.sent
+            self._are_waiting = False
         return self._edge
 
     def storing(self, texts: Iterable[str]) -> None:
@@ -221,6 +235,11 @@ class Transactions:
         if time.monotonic() - self._committed_at >= self._interval_seconds or not (
             are_many or has_more()
         ):
+            self._commit()
+
+    def settle(self, has_more: Callable[[], bool]) -> None:
+        # Otherwise rows after the edge are in its transaction.
+        if self._edge_records == self._publisher.sent and not has_more():
             self._commit()
 
     def acknowledged(self) -> int:

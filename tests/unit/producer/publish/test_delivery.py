@@ -1,6 +1,9 @@
-"""The text that a Kafka transaction keeps of a position."""
+"""When sent rows are handed over, and the text that a Kafka transaction keeps of a position."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +11,13 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.publish.delivery import METADATA_BYTES, metadata, position_in
+from cdcbus.producer.publish.delivery import (
+    METADATA_BYTES,
+    PUSHED_RECORDS,
+    Acknowledgements,
+    metadata,
+    position_in,
+)
 
 POSITIONS = st.builds(
     BinlogPosition,
@@ -54,3 +63,50 @@ def test_what_somebody_else_has_noted_is_no_position(text: str) -> None:
 def test_a_damaged_position_is_no_reason_to_guess() -> None:
     with pytest.raises(PositionError):
         position_in('7 {"offset":', 7)
+
+
+class Publisher:
+    """Kafka acknowledges what is pushed, unless there is something else to do."""
+
+    def __init__(self) -> None:
+        self.sent = self.pushed = 0
+
+    def push(self, has_more: Callable[[], bool]) -> bool:
+        if has_more():
+            return False
+        self.pushed = self.sent
+        return True
+
+
+def yes() -> bool:
+    return True
+
+
+def no() -> bool:
+    return False
+
+
+def test_a_lone_row_is_handed_over_where_what_had_arrived_beside_it_is_no_row() -> None:
+    """A heartbeat, say, or a transaction of other tables."""
+    for is_edge in (False, True):
+        publisher: Any = Publisher()
+        deliveries = Acknowledgements(publisher)
+        publisher.sent = 1
+        deliveries.reached(BinlogPosition("b.1", 4), yes)
+        assert publisher.pushed == 0
+        if is_edge:
+            deliveries.reached(BinlogPosition("b.1", 5), no)
+        else:
+            deliveries.settle(no)
+        assert publisher.pushed == deliveries.confirmed() == 1
+
+
+def test_many_rows_are_left_to_fill_batches() -> None:
+    publisher: Any = Publisher()
+    deliveries = Acknowledgements(publisher)
+    publisher.sent = 1
+    deliveries.reached(BinlogPosition("b.1", 4), yes)
+    publisher.sent += PUSHED_RECORDS + 1
+    deliveries.reached(BinlogPosition("b.1", 5), no)
+    deliveries.settle(no)
+    assert publisher.pushed == 0
