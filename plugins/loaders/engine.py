@@ -19,6 +19,7 @@ from sqlalchemy.exc import (
     ResourceClosedError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import (
@@ -44,6 +45,8 @@ DRIVERS: Final = {
     "oracle": "oracle+oracledb",
 }
 CONNECT_PAUSE_SECONDS: Final = 0.5
+DISPOSALS: Final = "disposals"
+"""The key in a connection's info of how often the engine had been disposed of when it was made."""
 RECYCLE_SECONDS: Final = 600
 """The age at which a connection is replaced: open ones stay with their server, also when the
 address leads to another one."""
@@ -250,11 +253,32 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
         # the texts of errors would hold cells
         hide_parameters=True,
     )
+    close_if_disposed(engine)
     if url.dialect == "oracle":
         _set_up_oracle(engine, url)
     if url.dialect == "postgresql":
         set_up_postgresql(engine, url)
     return engine
+
+
+def close_if_disposed(engine: Engine) -> None:
+    """Has connections closed that are in use when the engine is disposed of, as soon as they are
+    returned: SQLAlchemy keeps them open, in a pool that nobody uses."""
+    disposals = 0
+
+    @event.listens_for(engine, "engine_disposed")
+    def count(_: Engine) -> None:
+        nonlocal disposals
+        disposals += 1
+
+    @event.listens_for(engine, "connect")
+    def note(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info[DISPOSALS] = disposals
+
+    @event.listens_for(engine, "checkin")
+    def close(connection: Any, record: ConnectionPoolEntry) -> None:
+        if connection is not None and record.info[DISPOSALS] != disposals:
+            record.invalidate()
 
 
 def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
