@@ -420,8 +420,10 @@ def test_a_transaction_that_takes_too_long_is_begun_anew(
     name: str,
     positions: PositionStore,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The broker looks for such transactions every ten seconds."""
+    monkeypatch.setattr(delivery.Transactions, "settle", lambda *_: None)
     monkeypatch.setattr(delivery, "LONGEST_COMMIT_SECONDS", 3600.0)
     monkeypatch.setattr(delivery, "COMMIT_SECONDS", 3600.0)
     monkeypatch.setattr(delivery, "BUSY_RECORDS", 0)
@@ -439,6 +441,7 @@ def test_a_transaction_that_takes_too_long_is_begun_anew(
         monkeypatch.setattr(delivery, "BUSY_RECORDS", 500)
         insert(source_cursor, 5, 6)
         running.until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 6])
+    assert "took longer than transaction.timeout.ms (1 s)" in caplog.text
 
 
 def test_transactions_that_kafka_would_not_keep_open_so_long_are_refused(
