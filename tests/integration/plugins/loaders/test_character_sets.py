@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from cdcbus.plugins.contracts import JdbcTarget, TableBatch, Writes
@@ -28,18 +30,20 @@ def test_rows_are_deleted_and_found_by_any_text_of_their_key(
     keys = [(text, str(number))[: len(names)] for number, text in enumerate(texts)]
     target = shop.addresses.mariadb
     address = f"jdbc:mysql://{target.host}:{target.port}/{shop.name}"
-    loader = make_loader("JdbcBatch", JdbcTarget(address, target.user, target.password))
-    table = loader.table(TableId(shop.name, "t"))
-    assert table is not None
+    with closing(
+        make_loader("JdbcBatch", JdbcTarget(address, target.user, target.password))
+    ) as loader:
+        table = loader.table(TableId(shop.name, "t"))
+        assert table is not None
 
-    def there() -> int:
-        [(count,)] = shop.mariadb(f"SELECT COUNT(*) FROM {shop.name}.t")
-        return int(count)
+        def there() -> int:
+            [(count,)] = shop.mariadb(f"SELECT COUNT(*) FROM {shop.name}.t")
+            return int(count)
 
-    for gone in (keys, keys[:1], keys[1:2]):
-        with loader.transaction() as transaction:
-            transaction.write(TableBatch(table, truncate=True, writes=[Writes(names, keys)]))
-        assert there() == len(keys)
-        with loader.transaction() as transaction:
-            transaction.write(TableBatch(table, deletes=gone))
-        assert there() == len(keys) - len(gone)
+        for gone in (keys, keys[:1], keys[1:2]):
+            with loader.transaction() as transaction:
+                transaction.write(TableBatch(table, truncate=True, writes=[Writes(names, keys)]))
+            assert there() == len(keys)
+            with loader.transaction() as transaction:
+                transaction.write(TableBatch(table, deletes=gone))
+            assert there() == len(keys) - len(gone)

@@ -4,6 +4,7 @@ the driver is recorded."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -190,7 +191,8 @@ def test_versions_of_rows_are_kept_in_a_table_beside_theirs(
     versions = loader.version_table(table, make=True)
     assert versions is not None
     assert (versions.id.schema, versions.key) == (database.schema, ("K", "K2"))
-    assert make_loader("JdbcBatch", TARGET).version_table(table, make=False) == versions
+    with closing(make_loader("JdbcBatch", TARGET)) as other:
+        assert other.version_table(table, make=False) == versions
     keys: list[tuple[Cell, ...]] = [("1", "a"), ("2", "b")]
     with loader.transaction() as transaction:
         assert transaction.has_version_table([table])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -75,7 +77,8 @@ def test_what_the_loader_has_written_is_equal_and_a_changed_cell_is_not(shop: Sh
         differs = verify_still(shop, "mariadb", "--table", table)
         assert differs.code == (0 if was_null else 1), (ddl, column, differs.output)
 
-    holds()
+    with closing(loader):
+        holds()
 
 
 def run(shop: Shop, sql: str) -> list[tuple[int]]:
