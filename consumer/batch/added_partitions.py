@@ -22,7 +22,8 @@ class AddedPartitions:
     """Partitions that were added to a task's topics. A database keeps versions of rows, so its task
     reads them at once. A task that sends records on has nothing to tell the older of two changes
     by: it reads an added partition once it has read all that the others held when there were
-    records in that one, as a writer that uses it has sent its earlier records before."""
+    records in that one, as a writer that uses it has sent its earlier records before; one after
+    the other, as a topic may have grown twice."""
 
     def __init__(self, task: LoadTask, watch: TopicWatch, progress: Progress) -> None:
         self._task, self._watch, self._progress = task, watch, progress
@@ -60,7 +61,13 @@ class AddedPartitions:
 
     def _look(self, new: list[TopicPartition]) -> None:
         source = self._task.source
-        for partition, (first, end) in bounds_of(source, new, ANSWER_SECONDS).items():
+        taken = set[str]()
+        for partition, (first, end) in sorted(bounds_of(source, new, ANSWER_SECONDS).items()):
+            # One of each topic: a row can have come to a second one later, from the first.
+            if not end or partition.topic in taken:
+                continue
+            taken.add(partition.topic)
+            self._next[partition] = first
             if first:
                 LOG.warning(
                     "task %s: %s was added, and holds nothing before offset %d any more; what "
@@ -69,8 +76,6 @@ class AddedPartitions:
                     partition,
                     first,
                 )
-            if end:
-                self._next[partition] = first
         if not self._next:
             return
         # After that, so that whatever was sent before their first records is before these ends.

@@ -175,6 +175,11 @@ class _MicroBatches:
         new = sorted(ends.keys() - progress.next_offsets.keys())
         if new:
             self._batches.scatter(dict.fromkeys(new, 0))
+            if len(ends) - len(new) == 1:
+                # A query of one partition has read no keys, without which rows have no versions: an
+                # older change would overwrite a newer one.
+                self.ended.set()
+                return
         count = 0
         for partition, end in ends.items():
             count += end - progress.next_offsets[partition]
@@ -189,9 +194,6 @@ class _MicroBatches:
                 self._task.task_id,
             )
             self._size.hold()
-            self.ended.set()
-        elif new and len(ends) - len(new) == 1:
-            # A query of one partition reads no keys, which several partitions need.
             self.ended.set()
 
     def _apply(self, frame: DataFrame, goals: Goals) -> list[Outcome]:

@@ -69,6 +69,22 @@ def test_a_task_that_sends_records_on_reads_them_after_what_the_others_held(
     assert world.added.due() == {TWO: 0}
 
 
+def test_of_a_topic_that_has_grown_twice_one_is_read_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row may have come from the first to the second."""
+    world = World(monkeypatch, FORWARDING)
+    world.bounds[TWO] = (0, 1)
+    world.progress.next_offsets = {ONE: 20}
+    assert world.added.due() == {}
+    assert world.added.due() == {TWO: 0}
+    world.progress.next_offsets = {ONE: 20, TWO: 0}
+    assert world.added.due() == {}
+    assert world.added.due() == {}
+    world.progress.next_offsets = {ONE: 20, TWO: 1}
+    assert world.added.due() == {THREE: 5}
+
+
 def test_one_whose_records_have_all_expired_is_known_and_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,7 +21,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.positions import TopicPartition
 
-ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
+ONE, TWO, THREE = (TopicPartition("orders", number) for number in range(3))
 TASK = LoadTask(
     "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
 )
@@ -140,14 +140,24 @@ def test_partitions_that_wait_for_each_other_are_for_the_tail(
     assert query.size.is_backlog(10**9)
 
 
-def test_a_partition_that_spark_finds_is_read_from_its_beginning_and_keys_with_the_next_query(
+def test_of_the_batch_in_which_spark_finds_a_second_partition_nothing_is_applied_without_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     query = Bulk(monkeypatch, done, {ONE: 0})
     query.batch({ONE: 50_000, TWO: 3})
     assert query.batches.scattered == [TWO]
-    assert query.batches.progress.next_offsets == {ONE: 50_000, TWO: 3}
-    assert query.micro.ended.is_set()
+    assert query.batches.progress.next_offsets == {ONE: 0, TWO: 0}
+    assert query.micro.ended.is_set() and query.micro.error is None
+
+
+def test_a_third_partition_that_spark_finds_is_read_from_its_beginning_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    query = Bulk(monkeypatch, done, {ONE: 0, TWO: 0})
+    query.batch({ONE: 50_000, TWO: 50_000, THREE: 3})
+    assert query.batches.scattered == [THREE]
+    assert query.batches.progress.next_offsets == {ONE: 50_000, TWO: 50_000, THREE: 3}
+    assert not query.micro.ended.is_set()
 
 
 def test_the_first_error_ends_the_query_and_no_batch_is_taken_behind_it(
