@@ -107,8 +107,9 @@ class Binlog:
         with servers.reported(self._config):
             now_ms = servers.now_ms(self._connection)
         oldest_ms = self.created_ms(self._file_names()[0])
+        behind_ms = max(0, own_ms - now_ms)
         # Reading from the oldest file leaves no gap if that file is older than the transaction.
-        begin_ms = max(epoch_ms - overlap_ms - max(0, own_ms - now_ms), min(epoch_ms, oldest_ms))
+        begin_ms = max(epoch_ms - overlap_ms - behind_ms, min(epoch_ms - behind_ms, oldest_ms))
         begin, _ = self._since(begin_ms)
         if begin is None:
             raise PositionLost(

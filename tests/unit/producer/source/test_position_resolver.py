@@ -174,6 +174,19 @@ def test_what_a_server_whose_clock_is_behind_has_committed_itself_is_not_left_ou
     assert binlog.from_time(ms(30), ms(1)) == BinlogPosition("b.1", 1)
 
 
+def test_a_gap_before_the_oldest_file_is_not_hidden_by_a_clock_that_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its files are timed by that clock, too: what it calls 0:00 was ten minutes past."""
+    monkeypatch.setattr(servers, "now_ms", lambda _: ms(25))
+    monkeypatch.setattr("time.time_ns", lambda: ms(35) * 1_000_000)
+    binlog = Behind([], "9.4.0")
+    with pytest.raises(PositionLost, match="begins with"):
+        binlog.from_time(ms(5), ms(1))
+    # Twelve minutes past: the file is older.
+    assert binlog.from_time(ms(12), ms(1)).file == "b.1"
+
+
 def test_a_server_without_a_transaction_of_that_time_is_no_place_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
