@@ -114,8 +114,8 @@ class Acknowledgements:
         if self._are_waiting:
             self._is_published = self._publisher.push(has_more)
             self._are_waiting = not self._is_published
-        if self._is_published:
-            self._confirmed = self._publisher.sent
+            if self._is_published:
+                self._confirmed = self._publisher.sent
 
     def acknowledged(self) -> int:
         return self._publisher.sent - len(self._publisher.client)
