@@ -60,10 +60,15 @@ def fatal_error(raised: KafkaException | SystemError) -> KafkaError | None:
     """The fatal error of a producer, raised where its callbacks are served. None if it is lost, as
     where a callback that was served then caught an exception of its own.
 
-    A callback that was being served is then said to have failed: a SystemError with the cause.
+    A callback that was being served is then said to have failed: a SystemError with the cause. One
+    that has failed by itself is raised again.
     """
     cause = raised.__cause__ if isinstance(raised, SystemError) else raised
-    return cause.args[0] if isinstance(cause, KafkaException) else None
+    if cause is None:
+        return None
+    if not isinstance(cause, KafkaException):
+        raise raised
+    return cause.args[0]
 
 
 def not_made(error: KafkaException) -> CdcError:
@@ -117,10 +122,8 @@ class Refusals:
         try:
             message = client.poll(0)
         except (KafkaException, SystemError) as raised:
-            fatal = fatal_error(raised)
-            if fatal is None:
-                raise
-            self(fatal)
+            if (fatal := fatal_error(raised)) is not None:
+                self(fatal)
         else:
             if isinstance(message, Message) and (reason_of_group := message.error()) is not None:
                 self(reason_of_group)

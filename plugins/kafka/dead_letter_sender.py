@@ -60,7 +60,7 @@ class DeadLetterSender:
         except (KafkaException, SystemError) as raised:
             fatal = fatal_error(raised)
             if fatal is None:
-                raise
+                raise self._unacknowledged() from raised
             raise self._failure(fatal, topic, 0) from raised
         if failures:
             raise failures[0]

@@ -69,6 +69,15 @@ def test_a_fatal_error_that_arrives_meanwhile_is_the_reason(in_callback: bool) -
     assert "Cluster authorization failed; give it the ACL: Describe and Write" in str(answer)
 
 
+def test_a_callback_that_has_failed_by_itself_is_no_failure_of_kafka() -> None:
+    failed = SystemError("a callback returned a result with an exception set")
+    failed.__cause__ = TypeError("ours")
+    with pytest.raises(SystemError) as raised:
+        client_errors.fatal_error(failed)
+    assert raised.value is failed
+    assert client_errors.fatal_error(SystemError("returned NULL without an exception")) is None
+
+
 MAKES_CLIENT = re.compile(r"\b(?:AdminClient|Producer|Consumer)\(|make_client\((?!kind)")
 HAS_LOGGER = re.compile(r"LIBRARY_LOG|\"log_level\": 0|consumer = Consumer\(options\)")
 
