@@ -31,12 +31,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.dialects.jdbc_address import JdbcUrl
-from cdcbus.plugins.loaders.sessions import (
-    closed_on_error,
-    end_other_sessions,
-    set_up_mysql,
-    set_up_postgresql,
-)
+from cdcbus.plugins.loaders.sessions import end_other_sessions, set_up_mysql, set_up_postgresql
 
 LOG = logging.getLogger(__name__)
 DRIVERS: Final = {
@@ -289,7 +284,7 @@ def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
     def set_up(connection: Any, _: Any) -> None:
         if url.call_timeout_milliseconds:
             connection.call_timeout = url.call_timeout_milliseconds
-        with closed_on_error(connection), connection.cursor() as cursor:
+        with connection.cursor() as cursor:
             cursor.execute("ALTER SESSION SET TIME_ZONE = '+00:00'")
 
     @event.listens_for(engine, "before_cursor_execute")

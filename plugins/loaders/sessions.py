@@ -9,8 +9,8 @@ the server.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
 
@@ -32,17 +32,6 @@ SLOTS: Final = 64
 APPLICATION_NAME_BYTES: Final = 63
 
 
-@contextmanager
-def closed_on_error(connection: Any) -> Iterator[None]:
-    """Closes a new connection whose set-up fails in the block: a pool that never had it would leave
-    it open until it is collected."""
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise
-
-
 def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
     """Sets up PostgreSQL's sessions. A pooler is recognized by the server's process id: it differs
     from the one that the driver was given."""
@@ -50,30 +39,28 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
     # insert: before SQLAlchemy's own listener, which looks up the default schema
     @event.listens_for(engine, "connect", insert=True)
     def set_up(connection: Any, record: Any) -> None:
-        with closed_on_error(connection):
-            # in a transaction a rollback would undo the settings
-            connection.autocommit = True
-            [pid] = connection.execute("SELECT pg_backend_pid()").fetchone()
-            if pid == connection.info.backend_pid:
-                connection.execute(f"SELECT {_set_configs(url.settings, OF_SESSION)}")
-                connection.autocommit = False
-            else:
-                # a statement prepared in one connection is unknown in the next
-                connection.prepare_threshold = None
-                record.info[POOLED] = (
-                    "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT "
-                    f"{_set_configs(url.settings, OF_TRANSACTION)}"
-                )
+        # in a transaction a rollback would undo the settings
+        connection.autocommit = True
+        [pid] = connection.execute("SELECT pg_backend_pid()").fetchone()
+        if pid == connection.info.backend_pid:
+            connection.execute(f"SELECT {_set_configs(url.settings, OF_SESSION)}")
+            connection.autocommit = False
+        else:
+            # a statement prepared in one connection is unknown in the next
+            connection.prepare_threshold = None
+            record.info[POOLED] = (
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT "
+                f"{_set_configs(url.settings, OF_TRANSACTION)}"
+            )
 
     @event.listens_for(engine, "connect")
     def find_schema(connection: Any, record: Any) -> None:
         """Looks up the schema again: SQLAlchemy did so outside of a transaction."""
         if POOLED in record.info:
-            with closed_on_error(connection):
-                connection.execute(record.info[POOLED])
-                found = connection.execute("SELECT current_schema()")
-                [engine.dialect.default_schema_name] = found.fetchone()
-                connection.rollback()
+            connection.execute(record.info[POOLED])
+            found = connection.execute("SELECT current_schema()")
+            [engine.dialect.default_schema_name] = found.fetchone()
+            connection.rollback()
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -101,7 +88,7 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, record: Any) -> None:
         _bound_silence(connection._sock)
-        with closed_on_error(connection), connection.cursor() as cursor:
+        with connection.cursor() as cursor:
             cursor.execute("SELECT @@time_zone, @@sql_mode, @@max_allowed_packet, CONNECTION_ID()")
             zone, modes, record.info[MAX_PACKET], number = cursor.fetchone()
             if zone != "+00:00" or not is_mode(str(modes)):

@@ -1,4 +1,4 @@
-"""Sessions whose set-up fails, and those of an engine that is disposed of, without a server."""
+"""Connections of an engine that is disposed of, without a server."""
 
 from __future__ import annotations
 
@@ -8,23 +8,6 @@ import pytest
 from sqlalchemy import QueuePool, create_engine
 
 from cdcbus.plugins.loaders.engine import close_if_disposed
-from cdcbus.plugins.loaders.sessions import closed_on_error
-
-
-def test_a_connection_whose_set_up_fails_is_closed() -> None:
-    connection = sqlite3.connect(":memory:")
-    with pytest.raises(sqlite3.OperationalError), closed_on_error(connection):
-        connection.execute("SET no such thing")
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        connection.execute("SELECT 1")
-
-
-def test_a_connection_that_is_set_up_stays_open() -> None:
-    connection = sqlite3.connect(":memory:")
-    with closed_on_error(connection):
-        pass
-    assert connection.execute("SELECT 1").fetchone() == (1,)
-    connection.close()
 
 
 def test_a_connection_in_use_is_closed_once_its_engine_was_disposed_of() -> None:
