@@ -68,7 +68,8 @@ def fatal_error(raised: KafkaException | SystemError) -> KafkaError | None:
         return None
     if not isinstance(cause, KafkaException):
         raise raised
-    return cause.args[0]
+    reason: KafkaError = cause.args[0]
+    return reason
 
 
 def not_made(error: KafkaException) -> CdcError:

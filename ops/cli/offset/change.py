@@ -49,11 +49,9 @@ def refuse_unknown(client: KazooClient, task_id: str, bus: BusSettings) -> None:
 def refuse_other_form(task_id: str, before: str | None, text: str) -> None:
     """Raises ConfigError for a position of a binlog in place of one of a topic, or the reverse: a
     database and a topic can have one name."""
-    for mark, what in (('"topic"', "topic"), ('"logfileName"', "binlog")):
-        if before and mark in before and mark not in text:
-            raise ConfigError(
-                f"task {task_id} has a position of a {what}, and this is none: {text}"
-            )
+    if before and ('"topic"' in before) != ('"topic"' in text):
+        what = "topic" if '"topic"' in before else "binlog"
+        raise ConfigError(f"task {task_id} has a position of a {what}, and this is none: {text}")
 
 
 def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, yes: bool) -> bool:
