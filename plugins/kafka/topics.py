@@ -19,6 +19,9 @@ from cdcbus.plugins.kafka.config import PublishConfig
 
 LOG = logging.getLogger(__name__)
 ANSWER_SECONDS = 10.0
+# How long a topic that somebody has just created may be unknown to some brokers.
+NEW_SECONDS = 2.0
+LOOK_SECONDS = 0.05
 COMPACTED = {"cleanup.policy": "compact"}
 """The settings of a topic of dead letters, in which open ones never expire."""
 
@@ -59,7 +62,7 @@ class Topics:
                 self._known.add(topic)
 
     def _look(self, topic: str) -> None:
-        error = self._metadata(topic).topics[topic].error
+        error = self._error(topic)
         if error is None:
             if topic == self._config.dead_letter_topic:
                 warn_of_expiry(self._admin(), topic)
@@ -72,6 +75,18 @@ class Topics:
         if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or self._config.new_topics is None:
             raise missing(topic, self._config, error.str())
         self._make(topic)
+
+    def _error(self, topic: str) -> KafkaError | None:
+        """What brokers say against a topic; None for one that exists. They are believed not to know
+        it after NEW_SECONDS only, unless it would be created."""
+        deadline = time.monotonic() + NEW_SECONDS
+        while True:
+            error = self._metadata(topic).topics[topic].error
+            is_unknown = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            is_to_be_made = self._config.new_topics is not None
+            if not is_unknown or is_to_be_made or time.monotonic() > deadline:
+                return error
+            time.sleep(LOOK_SECONDS)
 
     def _make(self, topic: str) -> None:
         assert self._config.new_topics is not None
@@ -111,7 +126,7 @@ class Topics:
                 raise BusUnavailable(
                     f"Kafka topic {topic} at {servers} was created and is not visible yet"
                 )
-            time.sleep(0.05)
+            time.sleep(LOOK_SECONDS)
 
     def largest_batch(self, topic: str) -> int | None:
         """The topic's limit for one batch of records, in bytes; None if this user may not read

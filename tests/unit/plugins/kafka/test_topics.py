@@ -109,11 +109,20 @@ class Answer:
     ],
 )
 def test_a_topic_whose_leader_is_missing_just_now_is_waited_for(
-    code: int, error: type[BusError]
+    code: int, error: type[BusError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(topics, "NEW_SECONDS", 0.1)
     answer: Any = Answer(code)
     with pytest.raises(error, match="topic shop"):
         Topics(PublishConfig("k:9092", "shop", "canalRow"), {}, lambda _: answer).need(["shop"])
+
+
+def test_a_topic_that_was_just_created_need_not_be_known_at_once() -> None:
+    unknown: Any = Answer(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    known: Any = SimpleNamespace(topics={"shop": SimpleNamespace(error=None)})
+    answers = iter([unknown, unknown, known])
+    Topics(PublishConfig("k:9092", "shop", "canalRow"), {}, lambda _: next(answers)).need(["shop"])
+    assert next(answers, None) is None
 
 
 def test_a_topic_that_silent_brokers_do_not_make_is_tried_again(
