@@ -75,6 +75,7 @@ BARS = {
     "delay into mariadb, p95, a row each 100 ms": "20",
     "delay into mariadb, p99, a row each 100 ms": "30",
     "delay into postgresql, p95, a row each 1 ms": "40",
+    "delay into postgresql, p50, beside a bare loop, a row each 100 ms": "2.5",
     "50 idle tasks": "0.04",
     "memory of 50 idle tasks": "700",
     "start to the first row": "1.5",

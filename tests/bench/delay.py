@@ -6,11 +6,14 @@ after the other.
 
 A fetch task and a consumer task run as they do for users, with their defaults. Delay is from the
 return of the INSERT at the source to the first look at the target that finds the row; the target is
-polled without a pause. The first third of the rows warms up Java's compiler, and does not count.
+polled without a pause. The first third of the rows warms up, and does not count. For PostgreSQL
+`tests/bench/bare_loop.py` then does the consumer task's work, for as many rows.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -34,8 +37,8 @@ from tests.support.waiting import wait_until
 PATIENCE_SECONDS = 240.0
 
 
-def _seen(shop: Shop, target: str, rows: int) -> list[float]:
-    """When each row was first seen at the target."""
+def _seen(shop: Shop, target: str, first: int, rows: int) -> list[float]:
+    """When each row, from number `first` on, was first seen at the target."""
     at, seen = getattr(shop.addresses, target), list[float]()
     login = {
         "host": at.host,
@@ -54,17 +57,19 @@ def _seen(shop: Shop, target: str, rows: int) -> list[float]:
         while len(seen) < rows and time.monotonic() < give_up:
             cursor.execute(f"SELECT max(id) FROM {shop.name}.orders")
             last, now = cursor.fetchone()[0] or 0, time.perf_counter()
-            seen += [now] * (last - len(seen))
+            seen += [now] * (last - first + 1 - len(seen))
             time.sleep(0.002)
     return seen
 
 
-def _delays(shop: Shop, target: str, rows: int, pause_seconds: float) -> list[float]:
+def _delays(
+    shop: Shop, target: str, rows: int, pause_seconds: float, first: int = 1
+) -> list[float]:
     found: list[float] = []
-    looking = threading.Thread(target=lambda: found.extend(_seen(shop, target, rows)))
+    looking = threading.Thread(target=lambda: found.extend(_seen(shop, target, first, rows)))
     looking.start()
     committed = []
-    for number in range(1, rows + 1):
+    for number in range(first, first + rows):
         shop.cursor.execute(
             "INSERT INTO orders VALUES (%s, %s, %s)", (number, f"name {number}", number * 3)
         )
@@ -74,6 +79,23 @@ def _delays(shop: Shop, target: str, rows: int, pause_seconds: float) -> list[fl
     if len(found) < rows:
         raise click.ClickException("not all rows have come")
     return [seen - done for seen, done in zip(found, committed, strict=True)]
+
+
+def _bare_delays(shop: Shop, rows: int, pause_seconds: float) -> list[float]:
+    """The same rows through a bare loop in place of the consumer task."""
+    at = shop.addresses.postgresql
+    login = f"postgresql://{at.user}:{at.password}@{at.host}:{at.port}/{at.database}"
+    arguments = [shop.addresses.kafka, shop.name, login, f"{shop.name}.orders"]
+    command = [sys.executable, "-m", "tests.bench.bare_loop", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loop:
+        try:
+            assert loop.stdout is not None
+            loop.stdout.readline()
+            # The client finds the end of the topic only once it is connected.
+            time.sleep(2)
+            return _delays(shop, "postgresql", rows, pause_seconds, rows + 1)
+        finally:
+            loop.kill()
 
 
 @click.command()
@@ -136,6 +158,18 @@ def main(target: str, rows: int, pause_ms: float, home: Path | None) -> None:
                 f"{cuts[94]:.0f}, p99 {cuts[98]:.0f}, "
                 f"most {max(delays) * 1000:.0f} ms"
             )
+            if target == "postgresql":
+                load.ask_to_stop()
+                load.await_stop()
+                bare = _bare_delays(shop, rows, pause_ms / 1000)[rows // 3 :]
+                ratio = cuts[49] / (quantiles(bare, n=100)[49] * 1000)
+                figure = f"delay into {target}, p50, beside a bare loop, a row each {pause_ms:g} ms"
+                tell(figure, ratio, is_less_better=True)
+                of_bare = [f"{cut * 1000:.1f}" for cut in quantiles(bare, n=100)]
+                click.echo(
+                    f"a bare loop: p50 {of_bare[49]}, p95 {of_bare[94]}, p99 {of_bare[98]} ms; the "
+                    f"task's p50 is {ratio:.2f} times that"
+                )
             cursor.execute(f"DROP DATABASE {name}")
     finally:
         if own:
