@@ -130,7 +130,8 @@ def three_brokers(topic: str) -> Iterator[Three]:
             if len(metadata.brokers) < 2:
                 return None
             if topic not in metadata.topics:
-                return metadata.controller_id
+                # All three are needed to make it.
+                return metadata.controller_id if len(metadata.brokers) == COUNT else None
             number = int(metadata.topics[topic].partitions[0].leader)
             return number if number > 0 else None
 
