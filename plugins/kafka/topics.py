@@ -22,6 +22,7 @@ ANSWER_SECONDS = 10.0
 # How long a topic that somebody has just created may be unknown to some brokers.
 NEW_SECONDS = 2.0
 LOOK_SECONDS = 0.05
+NOT_YET = {KafkaError.UNKNOWN_TOPIC_OR_PART, *PASSING}
 COMPACTED = {"cleanup.policy": "compact"}
 """The settings of a topic of dead letters, in which open ones never expire."""
 
@@ -62,7 +63,8 @@ class Topics:
                 self._known.add(topic)
 
     def _look(self, topic: str) -> None:
-        error = self._error(topic)
+        # One that is missing is created at once, where the task file says so.
+        error = self._error(topic, 0.0 if self._config.new_topics else NEW_SECONDS)
         if error is None:
             if topic == self._config.dead_letter_topic:
                 warn_of_expiry(self._admin(), topic)
@@ -76,15 +78,13 @@ class Topics:
             raise missing(topic, self._config, error.str())
         self._make(topic)
 
-    def _error(self, topic: str) -> KafkaError | None:
-        """What brokers say against a topic; None for one that exists. They are believed not to know
-        it after NEW_SECONDS only, unless it would be created."""
-        deadline = time.monotonic() + NEW_SECONDS
+    def _error(self, topic: str, seconds: float) -> KafkaError | None:
+        """What brokers say against a topic; None for one that exists. What may pass is believed
+        after `seconds` only: not all brokers know at once of a topic that was created."""
+        deadline = time.monotonic() + seconds
         while True:
             error = self._metadata(topic).topics[topic].error
-            is_unknown = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-            is_to_be_made = self._config.new_topics is not None
-            if not is_unknown or is_to_be_made or time.monotonic() > deadline:
+            if error is None or error.code() not in NOT_YET or time.monotonic() > deadline:
                 return error
             time.sleep(LOOK_SECONDS)
 
@@ -114,19 +114,10 @@ class Topics:
                     f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): "
                     f"{reason.str()}"
                 ) from error
-        self._await_visible(topic)
-
-    def _await_visible(self, topic: str) -> None:
-        """Waits for a created topic, as not all brokers know of it at once. Raises
-        BusUnavailable."""
-        servers = self._config.servers
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while self._metadata(topic).topics[topic].error is not None:
-            if time.monotonic() > deadline:
-                raise BusUnavailable(
-                    f"Kafka topic {topic} at {servers} was created and is not visible yet"
-                )
-            time.sleep(LOOK_SECONDS)
+        if self._error(topic, ANSWER_SECONDS) is not None:
+            raise BusUnavailable(
+                f"Kafka topic {topic} at {servers} was created and is not visible yet"
+            )
 
     def largest_batch(self, topic: str) -> int | None:
         """The topic's limit for one batch of records, in bytes; None if this user may not read
