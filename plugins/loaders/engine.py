@@ -257,8 +257,9 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
 
 
 def close_if_disposed(engine: Engine) -> None:
-    """Has connections closed that are in use when the engine is disposed of, as soon as they are
-    returned: SQLAlchemy keeps them open, in a pool that nobody uses."""
+    """Has connections that are in use when the engine is disposed of closed when they are returned:
+    SQLAlchemy keeps them open, in a pool that nobody uses. One that is made or returned in the
+    middle of that may stay until it is collected."""
     disposals = 0
 
     @event.listens_for(engine, "engine_disposed")
