@@ -10,15 +10,17 @@ import sys
 
 import orjson
 import psycopg
-from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 
 def main(servers: str, topic: str, connection: str, table: str) -> None:
-    """Runs until it is killed."""
+    """Prints a line once it has found the end of the topic's only partition; reads from there until
+    it is killed."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "bare", "enable.auto.commit": False}
     )
-    consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
+    consumer.assign([TopicPartition(topic, 0, end)])
     with psycopg.connect(connection) as target, target.cursor() as cursor:
         print("reads", flush=True)
         while True:

@@ -91,11 +91,18 @@ def _bare_delays(shop: Shop, rows: int, pause_seconds: float) -> list[float]:
         try:
             assert loop.stdout is not None
             loop.stdout.readline()
-            # The client finds the end of the topic only once it is connected.
-            time.sleep(2)
             return _delays(shop, "postgresql", rows, pause_seconds, rows + 1)
         finally:
             loop.kill()
+
+
+def _cuts_ms(delays: list[float]) -> list[float]:
+    """The percentiles from the first to the 99th, without the rows that warm up."""
+    return [cut * 1000 for cut in quantiles(delays[len(delays) // 3 :], n=100)]
+
+
+def _shown(cuts_ms: list[float]) -> str:
+    return f"p50 {cuts_ms[49]:.1f}, p95 {cuts_ms[94]:.1f}, p99 {cuts_ms[98]:.1f} ms"
 
 
 @click.command()
@@ -148,28 +155,24 @@ def main(target: str, rows: int, pause_ms: float, home: Path | None) -> None:
                 "the consumer task's first position",
                 PATIENCE_SECONDS,
             )
-            delays = _delays(shop, target, rows, pause_ms / 1000)[rows // 3 :]
-            cuts = [cut * 1000 for cut in quantiles(delays, n=100)]
+            pause = pause_ms / 1000
+            ours = _cuts_ms(_delays(shop, target, rows, pause))
+            every = f"a row each {pause_ms:g} ms"
             for percent in (50, 95, 99):
-                figure = f"delay into {target}, p{percent}, a row each {pause_ms:g} ms"
-                tell(figure, cuts[percent - 1], "ms", is_less_better=True)
-            click.echo(
-                f"{target}, {len(delays)} rows, one each {pause_ms:g} ms: p50 {cuts[49]:.0f}, p95 "
-                f"{cuts[94]:.0f}, p99 {cuts[98]:.0f}, "
-                f"most {max(delays) * 1000:.0f} ms"
-            )
+                figure = f"delay into {target}, p{percent}, {every}"
+                tell(figure, ours[percent - 1], "ms", is_less_better=True)
+            click.echo(f"{target}, {every}: {_shown(ours)}")
             if target == "postgresql":
                 load.ask_to_stop()
                 load.await_stop()
-                bare = _bare_delays(shop, rows, pause_ms / 1000)[rows // 3 :]
-                ratio = cuts[49] / (quantiles(bare, n=100)[49] * 1000)
-                figure = f"delay into {target}, p50, beside a bare loop, a row each {pause_ms:g} ms"
-                tell(figure, ratio, is_less_better=True)
-                of_bare = [f"{cut * 1000:.1f}" for cut in quantiles(bare, n=100)]
-                click.echo(
-                    f"a bare loop: p50 {of_bare[49]}, p95 {of_bare[94]}, p99 {of_bare[98]} ms; the "
-                    f"task's p50 is {ratio:.2f} times that"
+                bare = _cuts_ms(_bare_delays(shop, rows, pause))
+                ratio = ours[49] / bare[49]
+                tell(
+                    f"delay into {target}, p50, beside a bare loop, {every}",
+                    ratio,
+                    is_less_better=True,
                 )
+                click.echo(f"a bare loop: {_shown(bare)}; the task's p50 is {ratio:.2f} times that")
             cursor.execute(f"DROP DATABASE {name}")
     finally:
         if own:
