@@ -187,11 +187,13 @@ def source_cursor(source: Database, name: str) -> Iterator[Cursor]:
 
 @pytest.fixture
 def make_topic(kafka: str) -> Callable[..., str]:
-    """Creates a topic: make_topic(name, partitions=1)."""
+    """Creates a topic: make_topic(name, partitions=1). It keeps its records: some tests write old
+    ones, which the broker would delete when it looks for such, every five minutes."""
     admin = AdminClient({"bootstrap.servers": kafka})
 
     def make(topic: str, partitions: int = 1) -> str:
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=30)
+        new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
+        admin.create_topics([new])[topic].result(timeout=30)
         wait_until(
             lambda: topic in admin.list_topics(timeout=30).topics,
             f"the broker to know topic {topic}",

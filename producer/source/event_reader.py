@@ -211,6 +211,19 @@ class Reading:
 
     def _heartbeat(self, event: bytes, body: bytes, timestamp: int) -> None:
         self.sent = Sent(body.decode(), HEADER.unpack_from(event)[4], self._created_ms)
+        self._come_to_end(self.sent)
+
+    def _come_to_end(self, sent: Sent) -> None:
+        """Moves the edge to where the server has nothing to send. No transaction ends there, as at
+        the head of a new file; but the file of the last one may be purged before the next one
+        comes."""
+        if self._transaction.is_open or self._filling.held is not None or sent.file != self.file:
+            return
+        pos, last = carried(self._pos, sent.pos), self._ended_at
+        if pos >= self._pos and (sent.file, pos) != (last.file, last.pos):
+            self._edge = self._ended_at = last._replace(
+                file=sent.file, pos=pos, created_ms=self._created_ms
+            )
 
     def _row_event(self, event: bytes, body: bytes, timestamp: int) -> None:
         try:

@@ -64,8 +64,9 @@ Part = Rows | TableDdl
 class Batch:
     """The result of one read of the stream, in binlog order: parts of transactions that end in it
     (`closed`), then the position after the last of these ends (`edge`), then parts of a transaction
-    that continues (`opened`). `edge` is None when no transaction ended; while an XA transaction is
-    prepared it is the edge before that, with what is `published` since. Without parts and edge the
+    that continues (`opened`). `edge` is None when no transaction ended; it is also the end of the
+    binlog, once, where an idle server is behind events of no transaction. While an XA transaction
+    is prepared it is the edge before that, with what is `published` since. Without parts and edge the
     server is alive and has nothing new. `open_xa`: the xid of the oldest prepared transaction, and
     when it was prepared, in epoch seconds. `skipped`: the number of skipped statements that changed
     rows of the task's tables. `ddl`: all DDL statements. `between`: the place of the stream if it

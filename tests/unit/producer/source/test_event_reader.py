@@ -94,6 +94,15 @@ class Binlog:
             self.row(number)
         self.add(BINLOG.XID_EVENT, bytes(8))
 
+    def heartbeat(self, file: str = "bin.1") -> None:
+        """The server says how far it is, and has nothing to send."""
+        self.events.append(
+            struct.pack(
+                "<IBIIIH", 0, BINLOG.HEARTBEAT_LOG_EVENT, 7, 19 + len(file), self.pos % SPAN, 0
+            )
+            + file.encode()
+        )
+
     def read(self, size: int = 1) -> Iterator[Batch]:
         tables = TableFilter(FilterConfig(regexes=(r".*\..*",)))
         reading = Reading(
@@ -219,6 +228,58 @@ def test_the_time_of_a_row_is_its_commit_on_the_first_server() -> None:
 
 def test_a_server_that_knows_only_seconds_gives_these() -> None:
     assert seconds(b"") == (1_700_000_000_000_000, UUID)
+
+
+def edges(binlog: Binlog) -> list[int | None]:
+    """The place of each batch's edge, a batch for each event."""
+    return [None if batch.edge is None else batch.edge.pos for batch in binlog.read(1)]
+
+
+def test_a_heartbeat_after_events_without_effect_moves_the_edge_once() -> None:
+    binlog = Binlog()
+    binlog.transaction(1)
+    end = binlog.pos
+    binlog.heartbeat()
+    binlog.add(IGNORABLE_KIND, b"", IGNORABLE)
+    later = binlog.pos
+    binlog.heartbeat()
+    binlog.heartbeat()
+    binlog.transaction(2)
+    times = [batch.edge.timestamp_ms for batch in binlog.read(1) if batch.edge is not None]
+    assert [edge for edge in edges(binlog) if edge is not None] == [end, later, binlog.pos]
+    # The time is that of the last transaction, after which another server's binlog is searched.
+    assert times == [5_000] * 3
+
+
+def test_a_heartbeat_beyond_four_gigabytes_moves_the_edge_to_the_whole_place() -> None:
+    binlog = Binlog()
+    binlog.transaction(1)
+    for _ in range(3):
+        binlog.pos += SPAN // 2 - 100
+        binlog.add(IGNORABLE_KIND, b"", IGNORABLE)
+    binlog.heartbeat()
+    assert edges(binlog)[-1] == binlog.pos > SPAN
+
+
+@pytest.mark.parametrize("file", ["bin.1", "bin.2"])
+def test_a_heartbeat_moves_no_edge_within_a_transaction_or_to_another_file(file: str) -> None:
+    binlog = Binlog()
+    if file == "bin.1":
+        binlog.begin()
+        binlog.row(1)
+    else:
+        binlog.add(IGNORABLE_KIND, b"", IGNORABLE)
+    binlog.heartbeat(file)
+    assert set(edges(binlog)) == {None}
+
+
+def test_a_heartbeat_moves_no_edge_back() -> None:
+    binlog = Binlog()
+    binlog.transaction(1)
+    binlog.add(IGNORABLE_KIND, b"", IGNORABLE)
+    binlog.pos -= 19
+    binlog.heartbeat()
+    assert edges(binlog)[-1] is None
 
 
 def test_numbers_of_tables_are_forgotten_though_a_file_has_any_number_of_them() -> None:
