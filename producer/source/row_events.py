@@ -66,11 +66,11 @@ class Batch:
     (`closed`), then the position after the last of these ends (`edge`), then parts of a transaction
     that continues (`opened`). `edge` is None when no transaction ended; it is also the end of the
     binlog, once, where an idle server is behind events of no transaction. While an XA transaction
-    is prepared it is the edge before that, with what is `published` since. Without parts and edge the
-    server is alive and has nothing new. `open_xa`: the xid of the oldest prepared transaction, and
-    when it was prepared, in epoch seconds. `skipped`: the number of skipped statements that changed
-    rows of the task's tables. `ddl`: all DDL statements. `between`: the place of the stream if it
-    is between two transactions, as after the head of a file."""
+    is prepared it is the edge before that, with what is `published` since. Without parts and edge
+    the server is alive and has nothing new. `open_xa`: the xid of the oldest prepared transaction,
+    and when it was prepared, in epoch seconds. `skipped`: the number of skipped statements that
+    changed rows of the task's tables. `ddl`: all DDL statements. `between`: the place of the stream
+    if it is between two transactions, as after the head of a file."""
 
     closed: list[Part]
     edge: BinlogPosition | None
