@@ -63,10 +63,10 @@ class PartitionApplier:
         read_on: ReadOn = no_future,
         read_first: ReadFirst = no_records,
     ) -> None:
-        """`put_dead_letters` returns when they are durable; a dry run only logs what it would put;
-        None: changes that cannot be applied raise. `partitions_at_once`: the number of the loader's
-        connections. `read_on` reads a partition's records after a batch, `read_first` those with
-        which a start begins."""
+        """`put_dead_letters` returns when they are durable; a dry run only logs what it
+        would put; None: changes that cannot be applied raise. `partitions_at_once`: the
+        number of the loader's connections. `read_on` reads a partition's records after a
+        batch, `read_first` those with which a start begins."""
         self._task = task
         self.partitions_at_once = partitions_at_once
         self._loader = loader
@@ -130,9 +130,9 @@ class PartitionApplier:
         return self.keeps_offsets
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """Fences the task's earlier processes, so that they can no longer commit, and returns the
-        offsets stored by the task. Ends their open sessions first, as a process that stands still
-        can hold row locks."""
+        """Fences the task's earlier processes, so that they can no longer commit, and
+        returns the offsets stored by the task. Ends their open sessions first, as a
+        process that stands still can hold row locks."""
         self._loader.end_other_sessions()
         found = self._loader.fence()
         self.keeps_offsets = found is not None
@@ -166,8 +166,9 @@ class PartitionApplier:
         self._held.set(taken)
 
     def compare_offsets(self) -> None:
-        """Compares partitions without a commit since the last call: others were compared by their
-        commits. So it makes no difference if reads are answered by a replica that lags a little."""
+        """Compares partitions without a commit since the last call: others were compared
+        by their commits. So it makes no difference if reads are answered by a replica
+        that lags a little."""
         # A dry run stores none of the offsets that it holds.
         if self.is_dry_run or not self.keeps_offsets:
             return
@@ -226,20 +227,22 @@ class PartitionApplier:
         """Applies everything or nothing: rows, dead letters, and the partition's offset
         `end_offset`.
 
-        Raises UnmappedColumn, and errors that pass with time; OffsetConflict when another process
-        has applied records of the partition since `applied_offsets` was called; DataError and
-        TargetRejected, naming the record, unless it becomes a dead letter. Raises PartitionWaits
-        for a change that another row blocks, after applying the part before it, unless the change
-        is before `low_watermark`, where other partitions can no longer help. `is_hasty`: it raises
-        that immediately, with nothing applied.
+        Raises UnmappedColumn, and errors that pass with time; OffsetConflict when another
+        process has applied records of the partition since `applied_offsets` was called;
+        DataError and TargetRejected, naming the record, unless it becomes a dead letter.
+        Raises PartitionWaits for a change that another row blocks, after applying the
+        part before it, unless the change is before `low_watermark`, where other
+        partitions can no longer help. `is_hasty`: it raises that immediately, with
+        nothing applied.
         """
         return self.prepare(partition, records)(
             end_offset, position_version, low_watermark, is_hasty
         )
 
     def prepare(self, partition: TopicPartition, records: Records) -> WritePrepared:
-        """Does what needs no transaction: decodes, maps, and merges columns. The function returned
-        does the rest, once the records before these are applied. Both together are `apply`."""
+        """Does what needs no transaction: decodes, maps, and merges columns. The function
+        returned does the rest, once the records before these are applied. Both together
+        are `apply`."""
         return partial(self._write, self._preparer.prepared(partition, records))
 
     def apply_together(

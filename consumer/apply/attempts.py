@@ -39,10 +39,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Attempt:
-    """What former attempts have shown. `refused`: the offsets of refused records, and why.
-    `is_sure`: the rows are known to be mapped for the target's tables as they are now.
-    `is_checked_at_once`: a constraint that is checked at the commit was violated, so all are
-    checked immediately."""
+    """What former attempts have shown. `refused`: the offsets of refused records, and
+    why. `is_sure`: the rows are known to be mapped for the target's tables as they are
+    now. `is_checked_at_once`: a constraint that is checked at the commit was violated, so
+    all are checked immediately."""
 
     refused: dict[int, DataError | TargetRejected] = field(default_factory=dict)
     is_sure: bool = False

@@ -41,9 +41,9 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionSlice:
-    """A partition's records from `begin` to before `end_offset`: see `PartitionApplier.apply`.
-    `is_hasty`: the partition waits immediately when another row blocks a change, as it is then
-    applied together with others."""
+    """A partition's records from `begin` to before `end_offset`: see
+    `PartitionApplier.apply`. `is_hasty`: the partition waits immediately when another row
+    blocks a change, as it is then applied together with others."""
 
     partition: TopicPartition
     begin: int
@@ -108,9 +108,9 @@ class ConflictResolver:
     same_row: SameRow | None = None
 
     def resolve(self) -> None:
-        """Applies everything that the target accepts; the rest becomes dead letters, or is raised
-        as DataError or TargetRejected where there must be none. Raises Blocked, RetryWithout,
-        SchemaStale, and errors that pass with time."""
+        """Applies everything that the target accepts; the rest becomes dead letters, or
+        is raised as DataError or TargetRejected where there must be none. Raises Blocked,
+        RetryWithout, SchemaStale, and errors that pass with time."""
         if self.is_merging:
             self._resolve_part(0, len(self.steps))
         else:
@@ -124,9 +124,9 @@ class ConflictResolver:
     def resolve_overtaken(
         self, overtaken: Sequence[Overtaken], deletes: Deletes, arrivals: ArrivalClock
     ) -> None:
-        """Leaves out overtaken steps whose rows the partition deletes after the batch. Where it
-        does not, two rows of the source have equal keys at the target, unless the delete is still
-        on its way. Raises as `resolve`."""
+        """Leaves out overtaken steps whose rows the partition deletes after the batch.
+        Where it does not, two rows of the source have equal keys at the target, unless
+        the delete is still on its way. Raises as `resolve`."""
         steps = [step for step, _ in overtaken]
         for step, by in overtaken:
             arrivals.saw(by.came_ms)
@@ -198,8 +198,9 @@ class ConflictResolver:
         return True
 
     def _resolve_record(self, begin: int, end: int) -> None:
-        """Applies one record, row by row: all of it or nothing, except changes that other rows
-        block. Those are applied with the next change of their row, or after all other steps."""
+        """Applies one record, row by row: all of it or nothing, except changes that other
+        rows block. Those are applied with the next change of their row, or after all
+        other steps."""
         report = BatchReport()
         blocked: list[tuple[int | None, _Deferred]] = []
         try:
@@ -224,12 +225,13 @@ class ConflictResolver:
                 self.steps[at] = self.steps[at].holding(each.step)
 
     def _write_row(self, step: MappedChange, report: BatchReport) -> list[_Deferred]:
-        """Writes one row. Returns the parts of the step that another row blocks and that can wait
-        for that row to change; a truncate cannot wait, nor can a row without a key.
+        """Writes one row. Returns the parts of the step that another row blocks and that
+        can wait for that row to change; a truncate cannot wait, nor can a row without a
+        key.
 
-        Rows block each other when changes come again, after a position was set back or a fetch task
-        was killed: the target is ahead of them, and a later change of this row follows. Or the
-        other row's change is in another partition.
+        Rows block each other when changes come again, after a position was set back or a
+        fetch task was killed: the target is ahead of them, and a later change of this row
+        follows. Or the other row's change is in another partition.
         """
         batch = net_of(self.task, [step], report)
         started = perf_counter()
@@ -267,8 +269,9 @@ class ConflictResolver:
                 self._give_up_deferred(*self.deferred.pop(0))
 
     def _leave_out_any(self) -> bool:
-        """Leaves out a deferred change if possible; returns whether one was left out. Other
-        partitions are waited for first, as the change that is needed is often on its way there."""
+        """Leaves out a deferred change if possible; returns whether one was left out.
+        Other partitions are waited for first, as the change that is needed is often on
+        its way there."""
         first, reason = self.deferred[0]
         begin = self._first_open(first)
         if begin > self.part.begin and first.offset >= self.part.low_watermark:
@@ -318,10 +321,10 @@ class ConflictResolver:
         return blocked
 
     def _leave_out(self, blocked: _Deferred) -> bool:
-        """Leaves out a blocked change if the row has later changes; returns whether it was left
-        out. The row is written as the later changes make it, where possible, as it may hold values
-        that other rows need. A later full change makes the blocked one obsolete even where that is
-        not possible."""
+        """Leaves out a blocked change if the row has later changes; returns whether it
+        was left out. The row is written as the later changes make it, where possible, as
+        it may hold values that other rows need. A later full change makes the blocked one
+        obsolete even where that is not possible."""
         step = blocked.step
         others = (other.step for other in self.deferred)
         part = self.part

@@ -47,9 +47,9 @@ class Decoder:
         report: BatchReport,
         dead_letters: list[DeadLetter] | None,
     ) -> list[MappedChange]:
-        """The row changes that the task applies, under the target's names, in order. A record that
-        cannot be read becomes a dead letter, or raises DataError without a list for these. Raises
-        UnmappedColumn."""
+        """The row changes that the task applies, under the target's names, in order. A
+        record that cannot be read becomes a dead letter, or raises DataError without a
+        list for these. Raises UnmappedColumn."""
         steps: list[MappedChange] = []
         # By the table's identity, see Route.plan.
         known: dict[int, tuple[Table, list[Plan]]] = {}

@@ -117,10 +117,10 @@ class Deletes:
         after: str = "",
         before: str = "~",
     ) -> bool | None:
-        """Whether a partition has a delete of the step's row at or after an offset, at a place in
-        the source from `after` to before `before`; None where that is not yet known, and the next
-        call reads on. `others`: steps whose rows will be asked for as well. Raises TargetError,
-        BusError."""
+        """Whether a partition has a delete of the step's row at or after an offset, at a
+        place in the source from `after` to before `before`; None where that is not yet
+        known, and the next call reads on. `others`: steps whose rows will be asked for as
+        well. Raises TargetError, BusError."""
         where = partition, step.plan.target.id
         with self._reading:
             read = self._read.get(where)

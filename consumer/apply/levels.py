@@ -51,10 +51,10 @@ def _file_number(origin: Origin) -> str:
 
 
 def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
-    """Cuts steps in source order into levels, so that no level brings a unique value which another
-    row of the same level frees. Writing the levels one after the other, each as its net effect,
-    leaves the same rows as writing the steps one by one. There are as many levels as the longest
-    chain of rows that wait for each other."""
+    """Cuts steps in source order into levels, so that no level brings a unique value
+    which another row of the same level frees. Writing the levels one after the other,
+    each as its net effect, leaves the same rows as writing the steps one by one. There
+    are as many levels as the longest chain of rows that wait for each other."""
     found: list[list[MappedChange]] = []
     # The last level of each row.
     rows: dict[Hashable, int] = {}

@@ -104,11 +104,11 @@ class LookAhead:
         step: MappedChange,
         others: Iterable[MappedChange] = (),
     ) -> Iterator[list[MappedChange]]:
-        """Yields the partition's changes of the step's row at or after `end_offset`, in order from
-        the last full change on: as soon as there is one, and again with each further one; or a
-        truncate. Records read are kept for the next call, and for `others`, steps whose rows will
-        be asked for. Raises NotYet when LOOK_SECONDS were not enough, and the next call continues
-        there; TargetError, BusError."""
+        """Yields the partition's changes of the step's row at or after `end_offset`, in
+        order from the last full change on: as soon as there is one, and again with each
+        further one; or a truncate. Records read are kept for the next call, and for
+        `others`, steps whose rows will be asked for. Raises NotYet when LOOK_SECONDS were
+        not enough, and the next call continues there; TargetError, BusError."""
         if len(step.keys) != 1:
             return
         place = partition, step.plan.target.id

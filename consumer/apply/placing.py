@@ -27,9 +27,9 @@ _Choice = tuple[str, ...]
 
 
 class Placing:
-    """Tracks the columns of which each table's record keys have been made, as far as known. If even
-    one record of a table is not placed by its key, its rows do not stay in their partitions, and
-    that is never taken back. Thread-safe."""
+    """Tracks the columns of which each table's record keys have been made, as far as
+    known. If even one record of a table is not placed by its key, its rows do not stay in
+    their partitions, and that is never taken back. Thread-safe."""
 
     def __init__(self) -> None:
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
