@@ -14,11 +14,12 @@ from cdcbus.ops.doctor.kafka import check_kafka
 from cdcbus.ops.doctor.machine import check_machine
 from cdcbus.ops.doctor.provider import check_provider
 from cdcbus.ops.doctor.zookeeper import check_zookeeper
-from cdcbus.ops.services.topics import Access, access_of, access_to
+from cdcbus.ops.services.topics import access_of
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.topic_log import Access, access_to
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity

@@ -12,8 +12,9 @@ from kazoo.client import KazooClient
 
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.ops.services.periodic import repeating
-from cdcbus.ops.services.topics import Access, TopicLog, access_of, end_offsets
+from cdcbus.ops.services.topics import access_of
 from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.kafka.topic_log import Access, TopicLog, end_offsets
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import inspect_dist

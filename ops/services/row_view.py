@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from cdcbus.ops.services.topics import KafkaRecord
 from cdcbus.plugins.dates import utc_text
+from cdcbus.plugins.kafka.topic_log import KafkaRecord
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 PLAIN: Final = re.compile(r"[\w.:+-]+")

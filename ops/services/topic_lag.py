@@ -9,8 +9,9 @@ from typing import Any
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import chosen_partitions
-from cdcbus.ops.services.topics import TopicLog, access_of, first_times
+from cdcbus.ops.services.topics import access_of
 from cdcbus.plugins.errors import PositionError
+from cdcbus.plugins.kafka.topic_log import TopicLog, first_times
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 

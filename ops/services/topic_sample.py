@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cdcbus.ops.services.topics import KafkaRecord
 from cdcbus.plugins.converters.auto import form_of
 from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.kafka.topic_log import KafkaRecord
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Table, TableId
 

@@ -19,11 +19,12 @@ from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.rows import print_rows
 from cdcbus.ops.services.row_view import as_fields, is_wanted, line, printable, utc
 from cdcbus.ops.services.topic_sample import SampledTable, sample_of
-from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of, end_offsets
+from cdcbus.ops.services.topics import access_of
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.errors import ConfigError, ConversionError
+from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog, end_offsets
 from cdcbus.plugins.positions import (
     KafkaPosition,
     kafka_positions_to_json,

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
 from cdcbus.ops.services.row_view import is_wanted, key_text, printable, utc
-from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of
+from cdcbus.ops.services.topics import access_of
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import has_all_tasks
@@ -27,6 +27,7 @@ from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import shared
 from cdcbus.plugins.errors import CdcError, ConversionError
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, RowChange
 from cdcbus.producer.config import FetchTask

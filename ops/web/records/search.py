@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cdcbus.ops.services.row_view import is_wanted, key_text, printable
-from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, first_offsets, unread
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.cells import FoundCell, cells_side_by_side
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog, first_offsets, unread
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import RowChange
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.services.row_view import as_fields, has_key, is_wanted, line, printable, utc
-from cdcbus.ops.services.topics import KafkaRecord
+from cdcbus.plugins.kafka.topic_log import KafkaRecord
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 
 TABLE = Table(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cdcbus.ops.cli.main import main
-from cdcbus.ops.services.topics import ANSWER_SECONDS
+from cdcbus.plugins.kafka.topic_log import ANSWER_SECONDS
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId

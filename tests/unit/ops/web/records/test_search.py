@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.ops.services.topics import KafkaRecord
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.cells import cells_side_by_side
 from cdcbus.ops.web.records.search import (
@@ -13,6 +12,7 @@ from cdcbus.ops.web.records.search import (
     places_of,
     places_text,
 )
+from cdcbus.plugins.kafka.topic_log import KafkaRecord
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
 
 TABLE = Table(TableId("shop", "people"), (), ("id",))
