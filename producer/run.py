@@ -35,6 +35,7 @@ from cdcbus.producer.open_xa import OpenXa
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.sent_before import refuse_to_skip
 from cdcbus.producer.server.failover import Addresses, pause_seconds
 from cdcbus.producer.snapshot.progress import MemorySnapshots, SnapshotStore
 from cdcbus.producer.snapshot.snapshots import Snapshots, is_snapshot_due
@@ -125,7 +126,9 @@ class _Fetch:
                 self.end = source.run_end(task.until)
             if task.publish.transactional_id and self.positions.load() is None:
                 self.deliver.take_over()  # Kafka may know the position
-            start_position(task, self.positions, source)
+            start, _ = start_position(task, self.positions, source)
+            if self.positions.load() is None:
+                refuse_to_skip(task, source.server, start)
         check_mapper(task)
 
     def attempt(self) -> None:
