@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from cdcbus.consumer.batch.sink import Applier
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.known import NOTHING_PASSED
+from cdcbus.consumer.offsets.known import NOTHING_PASSED, of_topic
 from cdcbus.consumer.offsets.landmarks import same_logs
 from cdcbus.consumer.offsets.start_offsets import Starts, starting_offsets
 from cdcbus.consumer.offsets.topic_identity import topic_ids
@@ -49,6 +49,7 @@ def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> N
             topic_id,
             is_committed=applier.commits_offsets,
             target=starts.target_kind,
+            unread=of_topic(partition.topic, starts.unread_written),
         )
         version = positions.position_version(partition)
         details = Details(topic_id, last=starts.last.get(partition))

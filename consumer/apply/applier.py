@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
@@ -203,6 +204,23 @@ class PartitionApplier:
             self.scatter(f"partitions were added to topic {topic} after its first records")
         elif self._scattered.has_topics:
             self._decoder.look_at_topics(first.records)
+
+    def add_partitions(self, offsets: Sequence[AppliedOffset], reason: str) -> None:
+        self.scatter(reason)
+        if self.is_dry_run or not self.keeps_offsets:
+            return
+        added: list[AppliedOffset] = []
+        for offset in offsets:
+            topic_id = ""
+            for partition, held in self.seen.items():
+                if partition.topic == offset.topic:
+                    topic_id = held.details.topic_id
+            details = replace(offset.details, topic_id=topic_id)
+            added.append(self._held.taken_over(replace(offset, details=details)))
+        with self._loader.transaction() as transaction:
+            for offset in added:
+                transaction.store_offset(offset, self.seen.get(offset.topic_partition))
+        self._held.set([*self.seen.values(), *added])
 
     def scatter(self, reason: str) -> None:
         """From now on expects records of any row in several partitions."""

@@ -23,6 +23,7 @@ from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import without_late
 from cdcbus.consumer.records.records import NO_RECORDS, PartitionPart, Records, count_before
+from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import PositionError, TargetUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
@@ -145,7 +146,14 @@ class BatchApplier:
         """Adds partitions that were found while reading, with their first offsets. Their records
         can be newer than those that the others still hold."""
         topic, number = min(new)
-        self._applier.scatter(f"partition {number} was added to topic {topic}")
+        offsets: list[AppliedOffset] = []
+        for partition, offset in new.items():
+            version = self._positions.position_version(partition)
+            offsets.append(AppliedOffset(*partition, offset, version))
+        # Stored before any position names them: a partition that the target has lost would look the
+        # same as one without records.
+        reason = f"partition {number} was added to topic {topic}"
+        self._applier.add_partitions(offsets, reason)
         self.progress.next_offsets = {**new, **self.progress.next_offsets}
 
     def position_version(self, partition: TopicPartition) -> int:

@@ -83,9 +83,10 @@ class Applier(Protocol):
         the target keeps no offsets. Not while partitions are applied, here or on executors."""
         ...
 
-    def scatter(self, reason: str) -> None:
-        """From now on expects records of any row in several partitions, for this reason. Raises
-        TargetError."""
+    def add_partitions(self, offsets: Sequence[AppliedOffset], reason: str) -> None:
+        """Stores at the target the offsets at which partitions begin that were added while reading,
+        and expects records of any row in several partitions from now on, for this reason. Raises
+        TargetError, OffsetConflict."""
         ...
 
     def forget_versions(self, before_ms: int) -> None:

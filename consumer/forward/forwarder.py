@@ -156,8 +156,9 @@ class Forwarder:
     def compare_offsets(self) -> None:
         """Does nothing: Kafka forgets committed offsets, so a missing one proves nothing."""
 
-    def scatter(self, _reason: str) -> None:
-        """Does nothing: a partition that was added is read after what can be older."""
+    def add_partitions(self, _offsets: Sequence[AppliedOffset], _reason: str) -> None:
+        """Does nothing: a partition that was added is read after what can be older, and its offset
+        is stored with its first records."""
 
     def forget_versions(self, _before_ms: int) -> None:
         """Does nothing: no versions are kept."""

@@ -132,6 +132,14 @@ def known_partitions(
         # Only where all partitions agree; otherwise the differences show which were edited.
         is_same_text = node.items() <= before.items()
         is_set_again = is_same_text and not store.is_own
+        # Of partitions that it did not read, the task has kept what an operator has set. Those that
+        # a command has set since are not named any more.
+        for number in before.keys() & mark.unread.keys():
+            own = mark.unread[number]
+            if own is None:
+                del before[number]
+            else:
+                before[number] = own
 
     is_of_other = bool(mark.target and target_kind) and mark.target != target_kind
     numbers = {*node, *before, *of_topic(topic, targets), *of_topic(topic, reached)}

@@ -37,6 +37,8 @@ class Starts:
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     # The offsets in ZooKeeper of partitions that the task does not read.
     unread: dict[TopicPartition, int] = field(default_factory=dict)
+    # What the task itself had written of these.
+    unread_written: dict[TopicPartition, int | None] = field(default_factory=dict)
     # Partitions where the target has lost commits -> the offsets of target and ZooKeeper.
     lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -144,6 +146,7 @@ def _note(starts: Starts, known: Mapping[TopicPartition, Known]) -> None:
         is_read = partition in starts.offsets
         if not is_read and each.in_zookeeper is not None:
             starts.unread[partition] = each.in_zookeeper
+            starts.unread_written[partition] = each.written
         if is_read and each.lost:
             starts.lost[partition] = each.lost
         # After a reset to the first offset held, the last record no longer precedes the start.

@@ -45,6 +45,9 @@ class Mark:
     # What kind of target the rows went to: a database's name, `kafka`, or the name of a loader from
     # another package; empty where unknown.
     target: str = ""
+    # Partitions in the position that the task does not read, with the offsets that it had written
+    # of them itself, None where there are none: a different one in the position is an operator's.
+    unread: Mapping[int, int | None] = field(default_factory=dict)
 
 
 NO_MARK = Mark()

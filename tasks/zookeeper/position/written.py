@@ -24,6 +24,8 @@ def written_to_json(written: Written) -> bytes:
         fields["isCommitted"] = False
     if mark.target:
         fields["target"] = mark.target
+    if mark.unread:
+        fields["unread"] = {str(number): offset for number, offset in mark.unread.items()}
     return orjson.dumps(fields)
 
 
@@ -39,7 +41,12 @@ def written_from_json(data: bytes, path: str) -> Written:
         # Earlier versions do not say it.
         is_committed = bool(fields.get("isCommitted", True))
         target = str(fields.get("target", ""))
-        mark = Mark(bool(fields["isKept"]), str(fields["topicId"]), last, is_committed, target)
+        unread: dict[int, int | None] = {}
+        for name, offset in fields.get("unread", {}).items():
+            unread[int(name)] = None if offset is None else int(offset)
+        mark = Mark(
+            bool(fields["isKept"]), str(fields["topicId"]), last, is_committed, target, unread
+        )
         return Written(str(fields["position"]), mark)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise PositionError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 from kazoo.client import KazooClient
 
 from cdcbus.consumer.apply.applier import PartitionApplier
@@ -287,6 +287,52 @@ def test_commits_of_a_quiet_partition_that_the_target_of_a_running_task_loses_ar
     assert process.lost == {quiet: (30, 50)}
     process.apply(RECORDS, RECORDS, RECORDS)
     assert world.rows() == once(RECORDS, RECORDS, RECORDS)
+
+
+@pytest.mark.parametrize("is_new_process", [True, False])
+def test_a_partition_that_was_added_and_is_still_empty_is_not_taken_for_a_lost_one(
+    world: World, is_new_process: bool
+) -> None:
+    process, topic = world.start().apply(10, 20, 30), world.task.task_id
+    admin = AdminClient({"bootstrap.servers": world.kafka})
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
+    progress = Progress(next_offsets=process.offsets)
+    batches = BatchApplier(world.task, process.applier, process.positions, progress, lambda _: None)
+    wait_until(
+        lambda: len(admin.list_topics(topic).topics[topic].partitions) == 4, "it to be there"
+    )
+    batches.scatter({TopicPartition(topic, 3): 0})
+    batches.close()
+    process.positions.save(progress.next_offsets)
+    process.offsets = dict(progress.next_offsets)
+    if is_new_process:
+        process = world.start()
+    else:
+        process.take_over()
+    assert [*process.offsets.values()] == [10, 20, 30, 0]
+    world.sql("DELETE FROM {schema}.cdcbus_position WHERE {schema}.cdcbus_position.partition = 3")
+    with pytest.raises(TargetReplaced):
+        world.start()
+
+
+def test_what_is_set_of_a_partition_while_it_is_not_read_counts_once_it_is(world: World) -> None:
+    world.start().apply(10, 20, 30)
+    some = replace(world.task.source, partitions=(0, 1))
+    world.start(source=some)
+    world.client.set(world.path, world.text(p0=10, p1=20, p2=25))
+    world.start(source=some).apply(11, 21)
+    assert world.stored() == {0: 11, 1: 21, 2: 25}
+    assert world.offsets(source=replace(some, partitions=())) == [11, 21, 25]
+
+
+def test_a_partition_that_an_operator_set_before_it_was_ever_read_is_read_from_there(
+    world: World,
+) -> None:
+    some = replace(world.task.source, partitions=(0, 1))
+    world.client.create(world.path, world.text(p0=10, p1=20, p2=25), makepath=True)
+    world.start(source=some).apply(11, 21)
+    world.start(source=some).apply(12, 22)
+    assert world.offsets(source=replace(some, partitions=())) == [12, 22, 25]
 
 
 @pytest.mark.parametrize("table_is_there", [True, False])
