@@ -204,7 +204,7 @@ class Forwarder:
         ConfigError.
         """
         report = BatchReport(records=len(records))
-        if not records:
+        if not (records or self.commits_offsets):
             return report
         started = perf_counter()
         outlet = self._outlet(partition)
@@ -212,19 +212,22 @@ class Forwarder:
         made = list(self._made(partition, records, outlet, report, dead_letters))
         self.check_circle({each.written.topic for each in made})
         decoded = perf_counter()
-        self._send(outlet, self.seen.get(partition), made)
+        seen = self.seen.get(partition)
+        self._send(outlet, seen, made)
         dead_letters += outlet.dead_letters()
         if dead_letters and self._put_dead_letters:
             # Before the offset moves past them.
             self._put_dead_letters(dead_letters)
         applied = perf_counter()
         _count(report, outlet.without_large(made))
-        # No offset is committed for a batch without rows, as reading it again does no harm.
-        if made or dead_letters:
-            last = records.last_before(end_offset)
-            done = outlet.commit(end_offset, position_version, last)
-            if done:
-                self.seen[partition] = done
+        last = records.last_before(end_offset)
+        if seen and not last:
+            last = seen.details.last  # only transaction markers have come since
+        # Also without rows: the stored position moves, and an offset behind it would look like a
+        # lost commit.
+        done = outlet.commit(end_offset, position_version, last)
+        if done:
+            self.seen[partition] = done
         report.decode_ms = (decoded - started) * 1000
         report.apply_ms = (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000

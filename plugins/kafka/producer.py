@@ -55,6 +55,9 @@ _FENCED = {
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
 }
+# Of a transactional id that was idle for transactional.id.expiration.ms, seven days by default. No
+# repetition with the same client helps.
+_FORGOTTEN = {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
 PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 _DONE_WITH = {
     KafkaError._FATAL,
@@ -360,6 +363,13 @@ class KafkaWriter(ABC, Generic[Large]):
         if code in INVALID:
             return invalid(servers, topic, code)
         if self._config.transactional_id:
+            if code in _FORGOTTEN:
+                self.is_stuck = True
+                return BusUnavailable(
+                    f"Kafka at {servers} has forgotten the transactional id "
+                    f"{self._config.transactional_id}, which was idle for too long; a new client "
+                    "repeats the transaction"
+                )
             if error.fatal() or code in _FENCED:
                 return self._unusable()
             if error.txn_requires_abort() or code == KafkaError._STATE:

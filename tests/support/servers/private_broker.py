@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from cdcbus.ops.stack import processes
@@ -14,14 +14,15 @@ from cdcbus.ops.stack.server import ServerFolder
 from tests.support.servers.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until
 
+NO_SETTINGS: Mapping[str, object] = {}
 HEAD_BYTES = 12  # of a batch: its first offset and how many bytes follow
 
 
 class PrivateBroker:
     """Its data outlives a kill."""
 
-    def __init__(self, place: ServerFolder) -> None:
-        self._place = place
+    def __init__(self, place: ServerFolder, settings: Mapping[str, object]) -> None:
+        self._place, self._settings = place, settings
         place.folder.mkdir()
 
     @property
@@ -32,6 +33,9 @@ class PrivateBroker:
         """Returns when it answers."""
         with processes.umask(0o022):
             command = KAFKA.prepare(self._place)
+            with (self._place.folder / "server.properties").open("a", encoding="utf-8") as file:
+                for name, value in self._settings.items():
+                    file.write(f"{name}={value}\n")
         processes.start(self._place.folder, command, self._place.account)
         wait_until(lambda: answers(KAFKA, self._place), f"the server in {self._place.folder}")
 
@@ -63,9 +67,10 @@ class PrivateBroker:
 
 
 @contextmanager
-def private_broker() -> Iterator[PrivateBroker]:
+def private_broker(settings: Mapping[str, object] = NO_SETTINGS) -> Iterator[PrivateBroker]:
+    """`settings`: of the broker, besides those of the stack's."""
     with open_folder() as folder:
-        broker = PrivateBroker(place_of(KAFKA, folder, Plan.new()))
+        broker = PrivateBroker(place_of(KAFKA, folder, Plan.new()), settings)
         try:
             broker.start()
             yield broker

@@ -23,7 +23,7 @@ from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.consumer.records.dead_letters import DeadLetter
-from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.records.records import NO_RECORDS, Records
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import (
@@ -193,6 +193,22 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(
     ]
 
 
+def test_records_without_rows_and_transaction_markers_alone_are_committed(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
+    """Otherwise the next start would find less than the position says, as after lost commits."""
+    partition = TopicPartition(transactional.task_id, 0)
+    excluding = replace(transactional, excludes=frozenset({"SHOP.ORDERS"}))
+    first = forwarding(excluding)
+    assert first.applied_offsets() == []
+    first.apply(partition, batch(insert(1), insert(2)), 2, 55)
+    last = first.seen[partition].details.last
+    first.apply(partition, NO_RECORDS, 3, 55)
+    assert (first.seen[partition].next_offset, first.seen[partition].details.last) == (3, last)
+    assert [each.next_offset for each in first.committed_offsets()] == [3]
+    assert ids(transactional) == []
+
+
 def test_where_partitions_were_told_to_go_on_is_committed_before_anything_is_sent(
     transactional: LoadTask, forwarding: Callable[..., Forwarder]
 ) -> None:
@@ -356,7 +372,7 @@ def test_a_spark_task_that_runs_twice_goes_on_behind_what_was_committed_and_the_
     first = on_executor(transactional, halting())
     assert isinstance(first.error, BusUnavailable)
     assert (second[0].error, second[0].end) == (None, 26)
-    assert second[0].seen == AppliedOffset(topic, 1, 25, 7, details=Details(last=Landmark(24, 0)))
+    assert second[0].seen == AppliedOffset(topic, 1, 26, 7, details=Details(last=Landmark(24, 0)))
     assert 0 < second[0].report.records < 25
     seen(transactional, [*range(25)])
 

@@ -4,7 +4,7 @@ change exactly once."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import replace
@@ -12,6 +12,8 @@ from threading import Event
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 from pymysql.cursors import Cursor
 
@@ -31,7 +33,8 @@ from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
-from tests.integration.producer.running import SECONDS, Running
+from tests.integration.producer.running import SECONDS, Running, messages
+from tests.support.servers.private_broker import private_broker
 from tests.support.topics.committed import committed, committed_canal
 from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
@@ -541,3 +544,54 @@ def test_a_commit_in_progress_does_not_count_as_none(
         monkeypatch.undo()
         other.commit_transaction(60)
         assert transaction.committed() == (5, "a place")
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[str]:
+    """A broker that forgets transactional ids after seconds, not after seven days."""
+    settings = {
+        "transactional.id.expiration.ms": 3000,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 200,
+        "producer.id.expiration.ms": 3000,
+        "producer.id.expiration.check.interval.ms": 200,
+    }
+    with private_broker(settings) as broker:
+        yield broker.address
+
+
+def is_forgotten(kafka: str, transactional_id: str) -> bool:
+    """Whether the brokers have removed what they know of the transactional id."""
+    # The id is in one partition, whose records come in order.
+    values = [
+        message.value()
+        for message in messages(kafka, "__transaction_state")
+        if transactional_id.encode() in (message.key() or b"")
+    ]
+    return values[-1:] == [None]
+
+
+@pytest.mark.parametrize("has_reconnected", [False, True])
+def test_a_task_that_was_idle_until_kafka_forgot_its_name_goes_on(
+    task: FetchTask,
+    source_cursor: Cursor,
+    forgetful: str,
+    name: str,
+    positions: PositionStore,
+    has_reconnected: bool,
+) -> None:
+    admin = AdminClient({"bootstrap.servers": forgetful})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    task = replace(task, publish=replace(task.publish, servers=forgetful))
+    with Running(task, positions) as running:
+        running.until_stored(insert(source_cursor, 1))
+        wait_until(
+            lambda: is_forgotten(forgetful, task.publish.transactional_id), "it to be forgotten"
+        )
+        if has_reconnected:
+            source_cursor.execute("SHOW PROCESSLIST")
+            for row in source_cursor.fetchall():
+                if str(row[4]).startswith("Binlog Dump"):
+                    source_cursor.execute(f"KILL {row[0]}")
+        running.until_stored(insert(source_cursor, 2))
+        running.until_stored(insert(source_cursor, 3))
+    assert ids(forgetful, name) == [1, 2, 3]
