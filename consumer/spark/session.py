@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from cdcbus.consumer.jvm.cds_archive import archive_option
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import kafka_connector_jars
 from cdcbus.consumer.jvm.package_zip import package_zip
+from cdcbus.consumer.spark.scratch import new_folder, scratch_folder
 from cdcbus.consumer.spark.settings import (
     CLASS_PATH,
     JARS,
@@ -47,7 +47,6 @@ from cdcbus.plugins.errors import (
 )
 
 LOG = logging.getLogger(__name__)
-_SCRATCH = "cdcbus-spark-"
 # In the error of an application that starts although its cluster has given up meanwhile.
 _GIVEN_UP = "on a running MetricsSystem"
 # In Java's errors about settings, which another attempt cannot fix.
@@ -87,7 +86,7 @@ def shared_spark(
 
         @contextmanager
         def open_session(task: LoadTask, _stop: Event) -> Iterator[tuple[SparkSession, Path]]:
-            folder = _new_folder(scratch)
+            folder = new_folder(scratch)
             try:
                 yield spark.newSession(), folder
             except Exception as error:
@@ -121,7 +120,7 @@ def _application(
         check_hadoop_configuration(os.environ)
     os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    with _scratch_folder() as scratch:
+    with scratch_folder() as scratch:
         settings = _settings(name, options, master, scratch, jars)
         on_interrupt = signal.getsignal(signal.SIGINT)
         if is_cluster(master):
@@ -150,30 +149,6 @@ def _application(
         finally:
             with suppress(*JVM_ENDED):
                 spark.stop()
-
-
-@contextmanager
-def _scratch_folder() -> Iterator[Path]:
-    """Yields an empty folder, which is deleted after the block, even where Spark does not start.
-    Removes the folders of killed tasks first."""
-    try:
-        parent = Path(tempfile.gettempdir())
-    except OSError as error:
-        raise unwritable("any folder", error) from error
-    _remove_leftovers(parent)
-    folder = _new_folder(parent, f"{_SCRATCH}{os.getpid()}-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _new_folder(parent: Path, prefix: str = "") -> Path:
-    """A new folder. Raises SparkUnavailable where it cannot be made."""
-    try:
-        return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    except OSError as error:
-        raise unwritable(parent, error) from error
 
 
 def _package(folder: Path) -> Path:
@@ -257,21 +232,3 @@ def _ended(name: str, spark: SparkSession) -> str:
 def has_executors(spark: SparkSession) -> bool:
     """Whether executors fetch records, rather than this process's JVM."""
     return is_cluster(str(spark.sparkContext.master))
-
-
-def _remove_leftovers(parent: Path) -> None:
-    """Removes scratch folders of killed tasks: a folder's name holds the id of its process."""
-    for folder in parent.glob(f"{_SCRATCH}*"):
-        pid, _, _ = folder.name.removeprefix(_SCRATCH).partition("-")
-        if pid.isdigit() and not _is_alive(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

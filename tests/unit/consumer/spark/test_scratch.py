@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from cdcbus.consumer.spark import scratch
 from cdcbus.consumer.spark.kafka_stream import fresh_checkpoint
-from cdcbus.consumer.spark.session import _scratch_folder
+from cdcbus.consumer.spark.scratch import scratch_folder
 from cdcbus.plugins.errors import SparkUnavailable
 from cdcbus.plugins.positions import TopicPartition
 
@@ -46,10 +48,29 @@ def test_an_application_without_room_is_waited_for(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(os, "mkdir", full)
-    with pytest.raises(SparkUnavailable, match=f"in {tmp_path}: No space"), _scratch_folder():
+    with pytest.raises(SparkUnavailable, match=f"in {tmp_path}: No space"), scratch_folder():
         pass
     # As where no folder had room when the first one was looked for.
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_get_default_tempdir", full)
-    with pytest.raises(SparkUnavailable, match="in any folder: No space"), _scratch_folder():
+    with pytest.raises(SparkUnavailable, match="in any folder: No space"), scratch_folder():
         pass
+
+
+def test_a_folder_in_use_is_locked_and_left_alone_whatever_its_process_id_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a container that shares the folder, and has process ids of its own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "_is_alive", lambda _: False)
+    with scratch_folder() as used:
+        killed = tmp_path / f"{scratch._SCRATCH}7-killed"
+        killed.mkdir()
+        with scratch_folder() as other:
+            assert set(tmp_path.iterdir()) == {used, other}
+        # systemd-tmpfiles skips what is locked.
+        descriptor = os.open(used, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.close(descriptor)
+    assert list(tmp_path.iterdir()) == []
