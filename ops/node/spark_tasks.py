@@ -43,7 +43,8 @@ from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.named_task import inspect_stored, ready_task
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node, patiently
-from cdcbus.tasks.runtime.runner import run_guarded, stop_signals
+from cdcbus.tasks.runtime.runner import run_guarded
+from cdcbus.tasks.runtime.stop_signals import stop_signals
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.lock import Guard, Stop, guarded
 

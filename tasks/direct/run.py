@@ -65,7 +65,7 @@ from cdcbus.tasks.direct.pool import Sourced, load_all
 from cdcbus.tasks.lineage.case_twins import merged_twins
 from cdcbus.tasks.process_identity import is_gone
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
-from cdcbus.tasks.runtime.runner import stop_signals
+from cdcbus.tasks.runtime.stop_signals import stop_signals
 from cdcbus.tasks.snapshots.direct import (
     DirectLoad,
     begin_direct_load,

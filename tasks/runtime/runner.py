@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -31,6 +30,7 @@ from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
 from cdcbus.tasks.runtime.loops import fetch_loop
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
+from cdcbus.tasks.runtime.stop_signals import stop_signals
 from cdcbus.tasks.snapshots.direct import refuse_unfinished
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.connection import connect
@@ -246,32 +246,6 @@ def interruptible(stop: Stop, status: TaskStatus) -> Iterator[None]:
         if is_waiting and is_starting and stop.is_set() and not stop.is_lost:
             raise KeyboardInterrupt from error
         raise
-
-
-@contextmanager
-def stop_signals() -> Iterator[Stop]:
-    """An event that SIGTERM or SIGINT sets, and SIGHUP, which a closed terminal sends, unless it is
-    ignored as under nohup. A second Ctrl-C ends the process as usual. A second SIGTERM does not:
-    tools that signal a process and its group, such as `timeout`, send two."""
-    stop = Stop()
-    before: dict[int, Callable[..., object] | int | None] = {}
-
-    def on_signal(number: int, _: object) -> None:
-        stop.set()
-        # The handler from before raises KeyboardInterrupt at the second Ctrl-C.
-        if number == signal.SIGINT:
-            signal.signal(number, before[number])
-
-    endings = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        endings.append(signal.SIGHUP)
-    for stopping in endings:
-        before[stopping] = signal.signal(stopping, on_signal)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class ProgressLog:

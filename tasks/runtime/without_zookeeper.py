@@ -19,7 +19,8 @@ from cdcbus.tasks.local.stores import (
     next_epoch,
 )
 from cdcbus.tasks.runtime.loops import fetch_loop
-from cdcbus.tasks.runtime.runner import ProgressLog, interruptible, stop_signals
+from cdcbus.tasks.runtime.runner import ProgressLog, interruptible
+from cdcbus.tasks.runtime.stop_signals import stop_signals
 from cdcbus.tasks.zookeeper.lock import Stop
 
 LOG = logging.getLogger(__name__)

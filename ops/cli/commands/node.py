@@ -55,7 +55,7 @@ def run(bus: BusSettings) -> None:
     from cdcbus.ops.node.verify_schedule import verifying
     from cdcbus.ops.services.dead_letter_counts import counting_letters
     from cdcbus.ops.web.serve import serving
-    from cdcbus.tasks.runtime.runner import stop_signals
+    from cdcbus.tasks.runtime.stop_signals import stop_signals
     from cdcbus.tasks.zookeeper.connection import connected
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
