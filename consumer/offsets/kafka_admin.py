@@ -14,23 +14,29 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from cdcbus.consumer.config import TopicConfig
 from cdcbus.consumer.offsets.kafka_client import as_client_takes
 from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.kafka.certificates import written_at
 from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
 from cdcbus.plugins.positions import TopicPartition
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_CLIENTS: dict[tuple[tuple[str, str], ...], AdminClient] = {}
+# By their options, with the times of their certificates.
+_CLIENTS: dict[tuple[tuple[str, str], ...], tuple[dict[str, int], AdminClient]] = {}
 _MAKING = Lock()
 
 
 def admin_of(source: TopicConfig) -> AdminClient:
-    """The client for a source's brokers and settings; created at its first use."""
+    """The client for a source's brokers and settings; created at its first use, and again when its
+    certificates have been renewed."""
     options = {**source.look_up_options, "bootstrap.servers": source.servers}
     key = tuple(sorted(options.items()))
+    certificates = written_at(options)
     with _MAKING:
-        if key not in _CLIENTS:
-            _CLIENTS[key] = AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
-        return _CLIENTS[key]
+        made_with, client = _CLIENTS.get(key, (None, None))
+        if client is None or made_with != certificates:
+            client = AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
+            _CLIENTS[key] = certificates, client
+        return client
 
 
 def bounds_of(

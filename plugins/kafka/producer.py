@@ -17,12 +17,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.kafka.certificates import written_at
 from cdcbus.plugins.kafka.client_errors import (
     INVALID,
     LIBRARY_LOG,
     RIGHTS,
     Refusals,
     denied,
+    drop_unsent,
     fatal_error,
     invalid,
     not_made,
@@ -122,7 +124,7 @@ class KafkaWriter(ABC, Generic[Large]):
         # The client is unusable: its transaction took too long, or another process has its name.
         self.is_fenced = False
         # It makes no progress, which can happen to librdkafka's transactions when a broker was
-        # restarted.
+        # restarted, or its certificates are out of date.
         self.is_stuck = False
         # For a client that is stuck: how many records waited last, since when it is this number,
         # and when that was looked at.
@@ -133,6 +135,7 @@ class KafkaWriter(ABC, Generic[Large]):
         self._warned_at: float | None = None
 
     def _new_client(self) -> Producer:
+        self._certificates = written_at(self._options)
         try:
             return Producer(self._options)
         except KafkaException as error:
@@ -160,6 +163,9 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def start(self) -> None:
         """Clears earlier failures: rows are read again from a place before them."""
+        if self.is_stuck and not self._config.transactional_id:
+            drop_unsent(self.client)
+            self.renew()
         self._failure = None
         self._has_dropped = False
         self._refused.clear()
@@ -341,10 +347,18 @@ class KafkaWriter(ABC, Generic[Large]):
         # Before the first record, whoever asks the brokers reports that none answers.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.sent:
             return
+        reason = self._refusals.reason or error.str()
+        if written_at(self._options) != self._certificates:
+            # A client reads them once, and would be refused until the process ends.
+            self.is_stuck = True
+            self._failure = self._failure or BusUnavailable(
+                f"no Kafka broker answers at {self._config.servers} ({reason}); a new client takes "
+                "the certificates that were renewed meanwhile"
+            )
+            return
         now = time.monotonic()
         if self._warned_at is None or now - self._warned_at >= WARN_SECONDS:
             self._warned_at = now
-            reason = self._refusals.reason or error.str()
             LOG.warning(
                 "no Kafka broker answers at %s (%s); records wait and are sent when one does",
                 self._config.servers,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from dataclasses import replace
+from pathlib import Path
 from threading import Event, Timer
 from types import SimpleNamespace
 
@@ -13,6 +16,7 @@ from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.publish.publisher import KafkaPublisher
+from tests.support.servers.secure_servers import Authority
 
 # Nothing listens at the first port: each connection is refused at once.
 NOWHERE = PublishConfig(servers="127.0.0.1:1", topic="shop", converter="canalRow")
@@ -72,3 +76,24 @@ def test_a_client_that_fails_without_a_reason_is_replaced(monkeypatch: pytest.Mo
         publisher.flush()
     # One that ends the task for good would be a BusRejected.
     assert type(lost.value) is BusError
+
+
+def test_a_client_whose_certificates_were_renewed_is_replaced(tmp_path: Path) -> None:
+    """librdkafka reads them once: brokers would refuse it for good when the old ones have
+    expired."""
+    authority = Authority.new(tmp_path, "ca")
+    options = {"security.protocol": "ssl", "ssl.ca.location": str(authority.ca)}
+    publisher = KafkaPublisher(
+        replace(NOWHERE, kafka_options=options), make_converter("canalRow"), Event()
+    )
+    publisher._produce("shop", [{"key": b"1", "value": b"{}"}])
+    publisher.client.flush(1)
+    publisher._raise_failure()
+    renewed = authority.ca.stat().st_mtime_ns + 1
+    os.utime(authority.ca, ns=(renewed, renewed))
+    with pytest.raises(BusUnavailable, match="takes the certificates that were renewed"):
+        publisher.flush()
+    before = publisher.client
+    publisher.start()
+    assert publisher.client is not before
+    publisher._raise_failure()
