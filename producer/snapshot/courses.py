@@ -94,8 +94,8 @@ class Courses:
     """The snapshots of all tables of a task. The stream's thread and the reading thread share it:
     who changes it holds their lock.
 
-    `unsaved`: progress that is yet to be stored. `to_find`: wishes whose tables the reading thread
-    must find; None: tables without a snapshot."""
+    `unsaved`: progress that is yet to be stored. `to_find`: in order, wishes whose tables the
+    reading thread must find, and those after them; None: tables without a snapshot."""
 
     def __init__(self, task: FetchTask, stored: Mapping[TableId, TableProgress]) -> None:
         self._filter = TableFilter(task.tables)
@@ -182,10 +182,14 @@ class Courses:
                     LOG.info("the snapshot of %s is done: %d rows", course.table, progress.rows)
 
     def heed(self, wish: Wish) -> None:
-        """Does what an operator wishes; what is to START is found first."""
-        if wish.kind is WishKind.START:
+        """Does what an operator wishes; what is to START is found first, and later wishes wait for
+        that: they can be for the same tables."""
+        if wish.kind is WishKind.START or self.to_find:
             self.to_find.append(wish)
-            return
+        else:
+            self._obey(wish)
+
+    def _obey(self, wish: Wish) -> None:
         for course in self:
             if not wish.is_for(course.table):
                 continue
@@ -213,8 +217,12 @@ class Courses:
         return [table for table in accepted if table != self._heartbeats]
 
     def begin(self, wish: Wish | None, accepted: list[TableId]) -> None:
-        """Begins the snapshots that a wish of `to_find` is for, among the accepted tables."""
+        """Begins the snapshots that the first wish of `to_find` is for, among the accepted tables,
+        or does what else it asks."""
         self.to_find.remove(wish)
+        if wish is not None and wish.kind is not WishKind.START:
+            self._obey(wish)
+            return
         asked = wish or Wish(WishKind.START)
         _warn_of_unknown(asked, accepted)
         in_progress = []

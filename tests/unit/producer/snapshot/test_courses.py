@@ -277,6 +277,39 @@ def test_a_stop_ends_what_is_not_done_and_a_resume_does_not_bring_it_back(world:
     assert world.ids() == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "state"), [(WishKind.STOP, TableState.STOPPED), (WishKind.PAUSE, TableState.PAUSED)]
+)
+def test_what_is_asked_right_after_a_start_is_done_after_it(
+    world: World, kind: WishKind, state: TableState
+) -> None:
+    """The task finds the table only later, and meanwhile has no snapshot of it to stop."""
+    world.store.wished += [Wish(WishKind.START, ("shop.orders",)), Wish(kind, ("shop.orders",))]
+    world.run(mode=SnapshotMode.NEVER)
+    assert world.ids() == []
+    assert world.progress().state is state
+
+
+def test_a_pause_from_before_the_first_start_holds_for_the_tables_that_are_then_found(
+    world: World,
+) -> None:
+    world.store.wished += [Wish(WishKind.PAUSE), Wish(WishKind.STOP, ("shop.items",))]
+    world.rows[ITEMS] = [1]
+    world.run()
+    assert world.published == []
+    assert world.progress().state is TableState.PAUSED
+    assert world.progress(ITEMS).state is TableState.STOPPED
+
+
+def test_a_start_after_a_stop_of_another_start_begins_anew(world: World) -> None:
+    world.store.wished += [Wish(WishKind.START), Wish(WishKind.STOP)]
+    world.store.wished.append(Wish(WishKind.START, ("shop.orders",)))
+    world.rows[ITEMS] = [1]
+    world.run(mode=SnapshotMode.NEVER)
+    assert world.published == [("shop.orders", number) for number in (1, 2, 3, 4, 5)]
+    assert world.progress(ITEMS).state is TableState.STOPPED
+
+
 def test_nothing_counts_as_done_before_kafka_has_it(world: World) -> None:
     seen: list[Bound | None] = []
 
