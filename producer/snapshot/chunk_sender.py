@@ -195,7 +195,7 @@ class ChunkSender:
             return False
         if chunk.selected.key is None:
             # Before its rows are sent: a restart could not tell which of them Kafka has.
-            self._saver.save_now(course, replace(course.progress, state=TableState.SENDING))
+            self._saver.save_sending(course)
         count = self._publisher.send(row_events(table, rows, self._origin(chunk.read)))
         self._on_sent(count)
         course.sent.append((self._publisher.sent, chunk.progress(course.latest)))

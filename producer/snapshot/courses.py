@@ -23,6 +23,9 @@ from cdcbus.producer.snapshot.progress import (
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
+# What is SENDING ends only by Kafka's acknowledgement: its rows must not be sent again.
+_TO_READ: Final = UNFINISHED - {TableState.SENDING}
+_BEGUN: Final = _TO_READ | {TableState.PAUSED}
 _INTERRUPTED: Final = (
     "the process ended while rows of this table, which has no key, were on their way: some of them "
     "may be in Kafka. Empty the table at the targets, then start its snapshot again"
@@ -193,22 +196,21 @@ class Courses:
         for course in self:
             if not wish.is_for(course.table):
                 continue
-            if wish.kind is WishKind.PAUSE and course.is_wanted:
+            if wish.kind is WishKind.PAUSE and course.state in _TO_READ:
                 self.rest(course, TableState.PAUSED)
             elif wish.kind is WishKind.RESUME and course.state is TableState.PAUSED:
                 self.set(course, TableState.RUNNING)
-            elif wish.kind is WishKind.STOP and course.state in (*UNFINISHED, TableState.PAUSED):
+            elif wish.kind is WishKind.STOP and course.state in _BEGUN:
                 self.rest(course, TableState.STOPPED)
 
     def begun(self, names: Iterable[TableId]) -> list[Course]:
-        """The snapshots of tables of these names, in any case, that have begun and are not done,
-        also paused ones."""
+        """The snapshots of tables of these names, in any case, that have begun and are neither done
+        nor SENDING, also paused ones."""
         wanted = {str(table).lower() for table in names}
         return [
             course
             for course in self
-            if course.state in (*UNFINISHED, TableState.PAUSED)
-            and str(course.table).lower() in wanted
+            if course.state in _BEGUN and str(course.table).lower() in wanted
         ]
 
     def accepted(self, tables: list[TableId]) -> list[TableId]:

@@ -150,8 +150,9 @@ class SnapshotStore(Protocol):
         returned again after a restart of the process."""
         ...
 
-    def heeded(self) -> None:
-        """Removes all wishes that were returned: they are done, or part of the saved progress."""
+    def heeded(self, but_last: int = 0) -> None:
+        """Removes all wishes that were returned, except for the last ones: they are done, or part
+        of the saved progress."""
         ...
 
 
@@ -175,5 +176,5 @@ class MemorySnapshots:
         wished, self.wished = self.wished, []
         return wished
 
-    def heeded(self) -> None:
+    def heeded(self, but_last: int = 0) -> None:
         """Does nothing: `wishes` has removed them already."""

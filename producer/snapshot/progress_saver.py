@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.producer.snapshot.courses import Course, Courses
-from cdcbus.producer.snapshot.progress import SnapshotStore, TableProgress, Wish
+from cdcbus.producer.snapshot.progress import SnapshotStore, TableProgress, TableState, Wish
 
 LOG = logging.getLogger(__name__)
 
@@ -68,6 +69,18 @@ class ProgressSaver:
         self.settle()
         self._store.save({course.table: progress})
         self._courses.unsaved.pop(course.table, None)
+
+    def save_sending(self, course: Course) -> None:
+        """Stores that a table without a key is being sent, before it is. Raises PositionError,
+        PositionUnavailable."""
+        self.settle()
+        # First what began it: a restart would obey that again, and send the rows a second time.
+        self._store.save(dict(self._courses.unsaved))
+        self._courses.unsaved.clear()
+        waiting = [wish for wish in self._courses.to_find if wish is not None]
+        self._store.heeded(but_last=len(waiting) + len(self._found))
+        course.progress = replace(course.progress, state=TableState.SENDING)
+        self._store.save({course.table: course.progress})
 
     def settle(self) -> None:
         """Waits until nothing is being saved. A save that failed is left to the next attempt."""

@@ -227,5 +227,5 @@ class FileSnapshots:
     def wishes(self) -> list[Wish]:
         return []
 
-    def heeded(self) -> None:
+    def heeded(self, but_last: int = 0) -> None:
         """Does nothing: there are no wishes."""

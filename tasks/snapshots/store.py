@@ -142,8 +142,8 @@ class ZooKeeperSnapshots:
         with self._asking:
             self._asked = self._client.get_children_async(self._wishes_path, watch=self._ask)
 
-    def heeded(self) -> None:
-        while self._seen:
+    def heeded(self, but_last: int = 0) -> None:
+        while len(self._seen) > but_last:
             drop_node(self._client, f"{self._wishes_path}/{self._seen[0]}")
             # After the delete: if that fails, the next call deletes the same znode again.
             del self._seen[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from cdcbus.plugins.errors import (
@@ -21,7 +23,15 @@ from cdcbus.producer.snapshot.progress import (
     Wish,
     WishKind,
 )
-from tests.unit.producer.snapshot.world import BEATS, ITEMS, ORDERS, World
+from cdcbus.producer.source.row_events import Rows
+from tests.unit.producer.snapshot.world import (
+    BEATS,
+    ITEMS,
+    ORDERS,
+    KeptWishes,
+    Step,
+    World,
+)
 
 
 def test_a_renamed_table_gets_a_snapshot_by_its_new_name(world: World) -> None:
@@ -262,6 +272,65 @@ def test_a_pause_while_rows_are_on_their_way_stays_a_pause(world: World) -> None
     assert world.ids() == [1, 2]
     paused = world.progress()
     assert (paused.state, paused.rows, paused.after) == (TableState.PAUSED, 2, ("2",))
+
+
+def unacknowledged(world: World, *wishes: Wish) -> Step:
+    """The stream finds these wishes before Kafka has acknowledged anything."""
+
+    def found() -> None:
+        world.store.wished += wishes
+        with world.snapshots.turn():
+            world.snapshots.acknowledged(0)
+
+    return found
+
+
+@pytest.mark.parametrize("kind", [WishKind.PAUSE, WishKind.STOP])
+def test_rows_without_a_key_that_are_on_their_way_are_not_sent_again_after_a_pause_or_stop(
+    world: World, kind: WishKind
+) -> None:
+    world.without_key = {ORDERS}
+    again = unacknowledged(world, Wish(WishKind.RESUME), Wish(WishKind.START))
+    world.run(unacknowledged(world, Wish(kind)), again)
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert world.progress().state is TableState.DONE
+
+
+def test_a_table_without_a_key_that_was_sent_is_not_read_anew_for_a_rename(world: World) -> None:
+    """As one that is done."""
+    world.without_key = {ORDERS}
+    world.run(world.alters(SWAP))
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert world.progress().state is TableState.DONE
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_a_start_is_not_obeyed_again_after_a_kill_on_the_way_of_rows_without_a_key(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_later: bool
+) -> None:
+    """Nor is another one lost that came meanwhile."""
+    world.without_key = {ORDERS}
+    world.rows[ITEMS] = [1]
+    kept = KeptWishes()
+    monkeypatch.setattr(world, "store", kept)
+    kept.wished.append(Wish(WishKind.START, ("shop.orders",)))
+    later = Wish(WishKind.START, ("shop.items",))
+    world.during = [unacknowledged(world, later) if is_later else lambda: None]
+    send = world.send
+
+    def sent_before_a_kill(parts: Iterable[Rows]) -> int:
+        world.snapshots._sender.is_over = True
+        return send(parts)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world, "send", sent_before_a_kill)
+        world.run(mode=SnapshotMode.NEVER)
+    assert world.progress().state is TableState.SENDING
+    kept.given = 0
+    world.begin(SnapshotMode.NEVER)
+    world.run()
+    assert (world.ids(), world.ids(ITEMS)) == ([1, 2, 3, 4, 5], [1] * is_later)
+    assert world.progress().state is TableState.FAILED
 
 
 def test_a_wish_for_another_table_changes_nothing(world: World) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from cdcbus.plugins.errors import (
@@ -16,13 +14,12 @@ from cdcbus.producer.config import (
 from cdcbus.producer.snapshot import progress_saver
 from cdcbus.producer.snapshot.courses import Courses
 from cdcbus.producer.snapshot.progress import (
-    MemorySnapshots,
     TableState,
     Wish,
     WishKind,
 )
 from cdcbus.producer.snapshot.progress_saver import ProgressSaver
-from tests.unit.producer.snapshot.world import World, task_of
+from tests.unit.producer.snapshot.world import KeptWishes, World, task_of
 
 
 def test_a_wish_is_kept_until_what_it_means_is_stored(world: World) -> None:
@@ -70,27 +67,17 @@ def test_a_silent_store_holds_up_neither_the_stream_nor_the_reading(
     assert world.progress().state is TableState.DONE
 
 
-class SlowWishes(MemorySnapshots):
-    """Wishes stay until they are heeded, as in ZooKeeper, and are found once `answers` is set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers = threading.Event()
-        self.given = 0
+class SlowWishes(KeptWishes):
+    """They are found once `answers` is set."""
 
     def wishes(self) -> list[Wish]:
         assert self.answers.wait(60)
-        found = self.wished[self.given :]
-        self.given = len(self.wished)
-        return found
-
-    def heeded(self) -> None:
-        del self.wished[: self.given]
-        self.given = 0
+        return super().wishes()
 
 
 def test_a_wish_that_is_found_just_before_a_save_is_not_removed_by_it() -> None:
     store, stop = SlowWishes(), Wish(WishKind.STOP)
+    store.answers.clear()
     saver = ProgressSaver(store, Courses(task_of(SnapshotMode.NEVER), {}))
     store.wished.append(stop)
     assert saver.save()

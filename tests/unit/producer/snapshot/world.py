@@ -88,8 +88,26 @@ class Store(MemorySnapshots):
         self.states += [progress.state for progress in tables.values()]
         super().save(tables)
 
-    def heeded(self) -> None:
+    def heeded(self, but_last: int = 0) -> None:
         self.heeds += 1
+
+
+class KeptWishes(Store):
+    """Keeps wishes until they are heeded, as ZooKeeper does. `given`: how many were returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = 0
+
+    def wishes(self) -> list[Wish]:
+        found = self.wished[self.given :]
+        self.given = len(self.wished)
+        return found
+
+    def heeded(self, but_last: int = 0) -> None:
+        super().heeded()
+        del self.wished[: self.given - but_last]
+        self.given = but_last
 
 
 class Waits(threading.Condition):

@@ -145,6 +145,18 @@ def test_what_is_heeded_does_not_come_again_and_what_is_not_yet_seen_stays(
     assert ZooKeeperSnapshots(zookeeper, "7", "lane").wishes() == [STOP]
 
 
+def test_wishes_that_still_wait_stay_when_those_before_them_are_heeded(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    ask(zookeeper, PAUSE)
+    ask(zookeeper, STOP)
+    snapshots.wishes()
+    snapshots.heeded(but_last=1)
+    assert ZooKeeperSnapshots(zookeeper, "7", "lane").wishes() == [STOP]
+    snapshots.heeded()
+    assert ZooKeeperSnapshots(zookeeper, "7", "lane").wishes() == []
+
+
 def test_wishes_come_again_to_the_next_attempt_of_a_process(
     zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
