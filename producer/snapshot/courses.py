@@ -177,11 +177,11 @@ class Courses:
         for course in self:
             while course.sent and course.sent[0][0] <= records:
                 _, progress = course.sent.popleft()
-                state = progress.state
-                if not course.is_wanted:  # for example paused meanwhile
-                    state = course.state
-                self.update(course, replace(progress, state=state))
-                if state is TableState.DONE:
+                if not course.is_wanted:  # for example paused or failed meanwhile
+                    now = course.progress
+                    progress = replace(progress, state=now.state, reason=now.reason)
+                self.update(course, progress)
+                if progress.state is TableState.DONE:
                     LOG.info("the snapshot of %s is done: %d rows", course.table, progress.rows)
 
     def heed(self, wish: Wish) -> None:

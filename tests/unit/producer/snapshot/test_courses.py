@@ -8,6 +8,7 @@ import pytest
 
 from cdcbus.plugins.errors import (
     SourceMisconfigured,
+    UnreadableEvent,
 )
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import (
@@ -272,6 +273,16 @@ def test_a_pause_while_rows_are_on_their_way_stays_a_pause(world: World) -> None
     assert world.ids() == [1, 2]
     paused = world.progress()
     assert (paused.state, paused.rows, paused.after) == (TableState.PAUSED, 2, ("2",))
+
+
+def test_a_table_that_fails_while_rows_are_on_their_way_keeps_its_reason(world: World) -> None:
+    def fails() -> None:
+        world.errors = {"chunk": [UnreadableEvent("a bad row")]}
+
+    world.during = [fails]
+    world.run()
+    failed = world.progress()
+    assert (failed.state, failed.reason, failed.rows) == (TableState.FAILED, "a bad row", 2)
 
 
 def unacknowledged(world: World, *wishes: Wish) -> Step:
