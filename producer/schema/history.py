@@ -185,7 +185,11 @@ class SchemaHistory:
 
     def passed(self, place: BinlogCoordinates) -> None:
         """Notes that all DDL before `place` was followed."""
-        if self._scope and self._is_loaded and time.monotonic() >= self._due:
+        if not self._scope or not self._is_loaded:
+            return
+        # A file may be purged once the position has left it, and no later edge may come by then.
+        is_in_file = self._followed is not None and self._followed.file == place.file
+        if not is_in_file or time.monotonic() >= self._due:
             self._store_followed(place)
 
     # How it begins

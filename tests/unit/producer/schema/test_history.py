@@ -175,3 +175,26 @@ def test_a_history_stored_without_the_time_of_its_file_is_kept_and_completed(
     list(started.begin(at(3, 500)))
     assert names(started, at(1, 1000)) == ["a", "b"]
     assert json.loads(entries[FOLLOWED]) == {**followed, "offset": 500, "fileTimestamp": 1000}
+
+
+def test_a_history_is_kept_where_the_file_before_the_position_is_gone() -> None:
+    """The position of an idle source moves into a new file once, maybe right after a start."""
+    entries: dict[str, str] = {}
+    server = Server()
+    started = history(server, entries)
+    list(started.begin(at(1, 1000)))
+    started.passed(at(2, 4))
+    server.first_file, server.now = 2, at(2, 500)
+    server.names, server.statements = ("b", "a"), [swap(at(2, 400))]
+    started = history(server, entries)
+    list(started.begin(at(2, 4)))
+    assert names(started, at(2, 100)) == ["a", "b"]
+
+
+def test_within_a_file_what_was_passed_is_stored_once_in_a_while() -> None:
+    entries: dict[str, str] = {}
+    started = history(Server(), entries)
+    list(started.begin(at(1, 1000)))
+    before = dict(entries)
+    started.passed(at(1, 2000))
+    assert entries == before
