@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, literal, select, table
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.topic_logs import chosen_partitions
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import Op, TableId
@@ -38,6 +39,19 @@ def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
                 "(consumer.source.rowImage=any), which cannot make up for a row that moved while "
                 "its table was read: take the snapshot through Kafka (docs/snapshot.md)"
             )
+
+
+def check_partitions(load: LoadTask, topic: str, partitions: Sequence[int]) -> None:
+    """Raises ConfigError where the task reads only some of these partitions of a topic: a row of
+    the source does not show its partition, so all would be copied, and only some then followed."""
+    read = chosen_partitions(load.source, topic, partitions)
+    left_out = [str(number) for number in partitions if number not in read]
+    if left_out:
+        raise ConfigError(
+            f"task {load.task_id} leaves out partition {', '.join(left_out)} of topic {topic} "
+            "(consumer.source.partition), whose rows would be copied, and their changes never "
+            f"applied: {THROUGH_KAFKA}"
+        )
 
 
 def _check_skipped(place: str, skipped: frozenset[Op]) -> None:

@@ -54,6 +54,7 @@ from cdcbus.tasks.direct.checks import (
     check_alone,
     check_empty,
     check_further,
+    check_partitions,
     check_table,
     check_tasks,
 )
@@ -111,6 +112,7 @@ def run_direct(
     beside = tasks_beside(word, bus)
     feeds = feeds_of(word, load, bus, source, beside=beside)
     check_tasks(load, feeds)
+    _check_partitions(load)
     refuse(beside.unread_feeds, f"a direct load of task {load.task_id}")
     further = further_feeds(load, feeds, beside.tasks.values()) if source else []
     if not tables:
@@ -145,6 +147,14 @@ def run_direct(
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
         finally:
             locks.rest()
+
+
+def _check_partitions(load: LoadTask) -> None:
+    if not load.source.partitions:
+        return
+    with TopicLogs(load) as logs:
+        for topic in load.source.topics:
+            check_partitions(load, topic, logs.partitions(topic))
 
 
 def _is_held(client: KazooClient, task_id: str) -> bool:

@@ -74,9 +74,9 @@ def alive(*processes: TaskProcess) -> bool:
     return True
 
 
-def followed(shop: Shop) -> TaskProcess:
+def followed(shop: Shop, **keys: str) -> TaskProcess:
     """The fetch task, once it has a position: what was written before is in no record."""
-    fetch = shop.fetch(shop.addresses.source)
+    fetch = shop.fetch(shop.addresses.source, **keys)
     fetch.start()
     wait_until(lambda: alive(fetch) and shop.position(fetch) is not None, "a position")
     return fetch
@@ -451,6 +451,14 @@ def test_what_cannot_be_loaded_directly_is_refused_with_what_to_do(shop: Shop) -
     shop.postgresql(f"DROP TABLE {shop.name}.orders")
     assert "cdcbus schema apply makes it" in refusal("--table", "orders")
     assert "has no such table" in refusal("--table", "nothing")
+
+
+def test_a_task_that_reads_some_partitions_of_its_topic_is_refused(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    fetch = followed(shop, loader__source__createTopic="2:1")
+    answer = run(shop.load("postgresql", consumer__source__partition="1"), fetch)
+    assert answer.code == 1, answer.told
+    assert f"leaves out partition 0 of topic {shop.name} " in answer.found["error"]
 
 
 def test_a_table_that_the_user_may_not_read_is_not_left_out(shop: Shop) -> None:

@@ -20,6 +20,7 @@ from cdcbus.tasks.direct.checks import (
     check_alone,
     check_empty,
     check_further,
+    check_partitions,
     check_table,
     check_tasks,
     tells_rows_apart,
@@ -79,6 +80,14 @@ def test_a_task_whose_updates_cannot_make_up_for_a_row_is_refused() -> None:
         check_tasks(replace(LOAD, insert_on_update_error=False), [])
     with pytest.raises(ConfigError, match=r"fetch\.properties takes rows without some"):
         check_tasks(LOAD, [feed(takes_partial=False), feed(takes_partial=True)])
+
+
+def test_a_task_that_would_follow_only_some_of_the_copied_rows_is_refused() -> None:
+    some = replace(LOAD, source=replace(LOAD.source, partitions=(0,)))
+    check_partitions(LOAD, "shop", [0, 1])
+    check_partitions(some, "shop", [0])
+    with pytest.raises(ConfigError, match=r"task 7 leaves out partition 1, 2 of topic shop "):
+        check_partitions(some, "shop", [0, 1, 2])
 
 
 @pytest.mark.parametrize("skipped", [Op.INSERT, Op.UPDATE])

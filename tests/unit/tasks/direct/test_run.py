@@ -41,6 +41,9 @@ class Logs:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def partitions(self, _: str) -> list[int]:
+        return [0, 1]
+
     def bounds(self, _: TopicPartition) -> tuple[int, int]:
         return 100, 200
 
@@ -70,6 +73,14 @@ def test_an_id_that_kafka_leaves_out_once_is_no_other_topic() -> None:
 def test_a_load_whose_topic_was_made_anew_is_given_up() -> None:
     with pytest.raises(PositionLost, match="were recreated while it was loaded"):
         run._check_held(LOAD, DirectLoad({ONE: 150}, {"shop": "old"}, {}))
+
+
+def test_a_task_that_reads_some_partitions_of_its_topics_is_not_loaded() -> None:
+    run._check_partitions(LOAD)
+    for partitions, is_refused in (((0, 1), False), ((1,), True)):
+        load = replace(LOAD, source=replace(LOAD.source, partitions=partitions))
+        with pytest.raises(ConfigError, match="partition 0 of") if is_refused else nullcontext():
+            run._check_partitions(load)
 
 
 def settle_again(
