@@ -13,7 +13,13 @@ from cdcbus.plugins.loaders.add_column import NAME_BYTES, add_columns, too_long
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
-from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, as_columns, charset_of
+from cdcbus.tasks.schema.definition import (
+    ColumnDefinition,
+    TableDefinition,
+    as_columns,
+    charset_of,
+    pads,
+)
 
 # The kind of values of a type, by its name at the source and at the targets.
 KINDS: Final = (
@@ -232,11 +238,6 @@ def folding(collation: str) -> int:
     if "_as_ci" in name:
         return 3
     return 4
-
-
-def pads(collation: str) -> bool:
-    """Whether a collation ignores trailing blanks."""
-    return not re.search(r"^$|^binary$|_0900_|_nopad_", collation.lower())
 
 
 def _of_collation(

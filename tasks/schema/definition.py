@@ -93,6 +93,11 @@ def charset_of(collation: str) -> str:
     return collation.partition("_")[0]
 
 
+def pads(collation: str) -> bool:
+    """Whether a collation ignores trailing blanks."""
+    return not re.search(r"^$|^binary$|_0900_|_nopad_", collation.lower())
+
+
 def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableDefinition:
     """The target table of one source table."""
     rule = mapped.route.rule
@@ -156,9 +161,12 @@ def _copied(
     if type_ not in IN_MYSQL.values():
         collation = _collation(details.collation, target)
     if collation and collation[1] != details.collation:
-        notes.append(
+        note = (
             f"{name}: the target has no collation {details.collation}; {collation[1]} replaces it"
         )
+        if pads(collation[1]) and not pads(details.collation):
+            note += ", and ignores trailing blanks, which the source does not"
+        notes.append(note)
     return ColumnDefinition(
         name,
         source,

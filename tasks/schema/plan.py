@@ -38,6 +38,7 @@ from cdcbus.tasks.schema.definition import (
     charset_of,
     define,
     merged,
+    pads,
     with_own_index_names,
 )
 from cdcbus.tasks.schema.source_details import TableDetails, read_details
@@ -71,6 +72,7 @@ INDEXES: Final = {
         GROUP BY i.relname, x.indisunique"""
     ),
 }
+MYSQLS_BINARY: Final = "utf8mb4_0900_bin"
 # A collation of one of the two servers, and the other server's that compares texts alike.
 ALIKE: Final = (
     ("_0900_ai_ci", "_uca1400_nopad_ai_ci"),
@@ -255,8 +257,8 @@ def _plan(
         return TablePlan(wanted, False, _statements(wanted, dialect, with_indexes))
     collations: dict[str, str] = {}
     if dialect == "mysql":
-        for column, collation in connection.execute(COLLATIONS, table.id._asdict()):
-            collations[column] = collation
+        for column, collation in connection.execute(COLLATIONS, table.id._asdict()).all():
+            collations[column] = _by_effect(connection, collation)
     others = tuple(differences(wanted, table, collations))
     if not with_indexes:
         return TablePlan(wanted, True, (), others)
@@ -265,6 +267,14 @@ def _plan(
         name, is_unique, columns = row
         there.append(ExistingIndex(name, bool(is_unique), tuple(columns.split(BETWEEN))))
     return TablePlan(wanted, True, tuple(missing_indexes(wanted, there, dialect)), others)
+
+
+def _by_effect(connection: Connection, collation: str) -> str:
+    """The collation of an existing column, or the one as which it compares texts: MariaDB's
+    utf8mb4_0900_bin is its utf8mb4_bin."""
+    if collation != MYSQLS_BINARY or _has_collation(connection, collation, may_pad=False):
+        return collation
+    return "utf8mb4_bin"
 
 
 def _statements(wanted: TableDefinition, dialect: str, with_indexes: bool) -> tuple[str, ...]:
@@ -297,26 +307,32 @@ def _target(connection: Connection, dialect: str, zero_date: ZeroDate) -> Target
         if charset in ("utf8", "utf8mb3"):
             spelled = {"utf8": "utf8mb3", "utf8mb3": "utf8"}[charset]
             others.append(name.replace(charset, spelled, 1))
-        # From the same to the stricter one: _bin treats fewer texts as equal, so it merges no rows.
-        for each in (name, *others, f"{charset}_bin"):
-            if _has_collation(connection, charset_of(each), each):
+        # From the same to the stricter one, which treats fewer texts as equal and merges no rows.
+        if not pads(name):
+            others += [f"{charset}_0900_bin", f"{charset}_nopad_bin"]
+        for each in (name, *others):
+            if _has_collation(connection, each, may_pad=pads(name)):
                 return charset_of(each), each
+        if _has_collation(connection, f"{charset}_bin"):
+            return charset, f"{charset}_bin"
         return "utf8mb4", "utf8mb4_bin"
 
     is_mariadb = "mariadb" in str(version).lower()
     return Target(dialect, is_mariadb, zero_date, not is_explicit, collation_of)
 
 
-def _has_collation(connection: Connection, charset: str, collation: str) -> bool:
-    """Tests a collation by using it, because servers list some of them under other names."""
+def _has_collation(connection: Connection, collation: str, *, may_pad: bool = True) -> bool:
+    """Tests a collation by using it, because servers list some of them under other names, and
+    MariaDB's utf8mb4_0900_bin ignores trailing blanks, unlike MySQL's. `may_pad`: it may do so."""
+    one, other = (f"CONVERT('{text}' USING {charset_of(collation)})" for text in ("a", "a "))
     try:
-        run_plain(connection, f"SELECT CONVERT('' USING {charset}) COLLATE {collation}").close()
+        does_pad = run_plain(connection, f"SELECT {one} COLLATE {collation} = {other}").scalar_one()
     except DBAPIError as error:
         # A lost connection says nothing about the collation.
         if error.connection_invalidated:
             raise
         return False
-    return True
+    return may_pad or not does_pad
 
 
 def refuse_impossible(plan: SchemaPlan) -> None:

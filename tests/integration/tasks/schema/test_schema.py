@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from pymysql.cursors import Cursor
+from sqlalchemy import URL, create_engine
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.mysql.connection import MysqlConnection
+from cdcbus.tasks.schema.plan import _target
 from tests.support.changes.shop import Shop, open_shop
 from tests.support.processes.bus import fetch_text, load_text, open_bus
 
@@ -294,10 +297,40 @@ def test_a_task_in_zookeeper_is_planned_by_its_id(
     assert "does not write to a database" in refused.output
 
 
+def test_a_key_in_mariadb_by_mysqls_binary_collation_loses_rows_of_a_source_that_keeps_blanks(
+    shop: Shop,
+) -> None:
+    shop.cursor.execute("DROP TABLE orders")
+    key = "CREATE TABLE {} (word VARCHAR(9) COLLATE utf8mb4_{} PRIMARY KEY)"
+    shop.cursor.execute(key.format("orders", "nopad_bin"))
+    shop.mariadb(f"CREATE DATABASE IF NOT EXISTS {shop.name}")
+    shop.mariadb(key.format(f"{shop.name}.orders", "0900_bin"))
+    assert told(shop.load("mariadb")) == [
+        "word is in a key, and treats texts as equal that differ at the source"
+    ]
+
+
 def test_oracle_is_text_only(shop: Shop) -> None:
     load = shop.load("postgresql", loader__source__url="jdbc:oracle:thin:@//none:1521/X")
     assert '"id" NUMBER(10) NOT NULL' in run("plan", load).output
     assert "not created from here" in run("apply", load, "--yes", code=1).output
+
+
+@pytest.mark.parametrize("collation", ["utf8mb4_0900_bin", "utf8mb4_ja_0900_as_cs"])
+def test_in_mariadb_trailing_blanks_count_in_what_stands_for_mysqls_collations(
+    stack: Addresses, collation: str
+) -> None:
+    """In a key, two rows of the source would become one. MariaDB's utf8mb4_0900_bin ignores
+    them."""
+    there = stack.mariadb
+    url = URL.create("mysql+pymysql", there.user, there.password, there.host, there.port)
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        target = _target(connection, "mysql", ZeroDate.REJECT)
+        charset, found = target.collation_of(collation)
+        compared = f"SELECT CONVERT('a ' USING {charset}) COLLATE {found} = 'a'"
+        assert connection.exec_driver_sql(compared).scalar_one() == 0
+    engine.dispose()
 
 
 def test_mysql_gets_what_stands_for_mariadbs_own(shop: Shop, mysql_9: Database, name: str) -> None:
@@ -305,7 +338,8 @@ def test_mysql_gets_what_stands_for_mariadbs_own(shop: Shop, mysql_9: Database, 
     shop.cursor.execute(
         "CREATE TABLE own (id UUID PRIMARY KEY, six INET6, four INET4, packed TEXT COMPRESSED, "
         "said TEXT DEFAULT 'x', upper VARCHAR(10) COLLATE utf8mb4_uca1400_as_cs, "
-        "exact VARCHAR(10) COLLATE utf8mb4_nopad_bin, made DATETIME DEFAULT '0000-00-00', "
+        "exact VARCHAR(10) COLLATE utf8mb4_nopad_bin, "
+        "word VARCHAR(10) COLLATE utf8mb4_unicode_nopad_ci, made DATETIME DEFAULT '0000-00-00', "
         r"path VARCHAR(20) DEFAULT 'a\\b', kind ENUM('x\\y', 'it''s') DEFAULT 'x\\y', "
         "at TIMESTAMP NOT NULL, raw VARBINARY(4) DEFAULT x'00ff') COLLATE utf8mb4_general_ci"
     )
@@ -338,6 +372,7 @@ def test_mysql_gets_what_stands_for_mariadbs_own(shop: Shop, mysql_9: Database, 
                 ("said", "text", "utf8mb4_general_ci"),
                 ("upper", "varchar(10)", "utf8mb4_0900_as_cs"),
                 ("exact", "varchar(10)", "utf8mb4_0900_bin"),
+                ("word", "varchar(10)", "utf8mb4_0900_bin"),
                 ("made", "datetime", None),
                 ("path", "varchar(20)", "utf8mb4_general_ci"),
                 ("kind", r"enum('x\\y','it''s')", "utf8mb4_general_ci"),

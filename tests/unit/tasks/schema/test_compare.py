@@ -1,10 +1,13 @@
+from unittest.mock import Mock
+
 import pytest
 
-from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.table_schema import PRIMARY
+from cdcbus.tasks.schema import plan
 from cdcbus.tasks.schema.compare import differences, folding
-from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition
+from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, pads
 from cdcbus.tasks.schema.source_details import Index, IndexPart
 
 ID = TableId("shop", "orders")
@@ -130,6 +133,51 @@ def test_a_key_whose_collation_folds_more_makes_rows_one(
         collations={"a": there},
     )
     assert bool(found) is is_lost
+
+
+OF_MYSQL = {"utf8mb4_0900_ai_ci", "utf8mb4_0900_bin", "utf8mb4_bin", "latin1_bin"}
+OF_MARIADB = {
+    *("utf8mb4_general_ci", "utf8mb4_nopad_bin", "utf8mb4_bin", "latin1_nopad_bin"),
+    "utf8mb4_0900_bin",  # ignores trailing blanks there
+}
+
+
+@pytest.mark.parametrize(
+    ("there", "source", "replaced"),
+    [
+        (OF_MARIADB, "utf8mb4_0900_ai_ci", "utf8mb4_nopad_bin"),
+        (OF_MARIADB, "utf8mb4_0900_bin", "utf8mb4_nopad_bin"),
+        (OF_MARIADB, "utf8mb4_de_pb_0900_as_cs", "utf8mb4_nopad_bin"),
+        (OF_MARIADB, "utf8mb4_uca1400_ai_ci", "utf8mb4_bin"),
+        (OF_MARIADB, "latin1_swedish_nopad_ci", "latin1_nopad_bin"),
+        (OF_MYSQL, "utf8mb4_unicode_nopad_ci", "utf8mb4_0900_bin"),
+        (OF_MYSQL, "utf8mb4_nopad_bin", "utf8mb4_0900_bin"),
+        (OF_MYSQL, "utf8mb4_uca1400_nopad_ai_ci", "utf8mb4_0900_ai_ci"),
+        (OF_MYSQL, "latin1_german1_ci", "latin1_bin"),
+    ],
+)
+def test_a_key_keeps_rows_apart_by_the_collation_that_a_created_table_gets(
+    monkeypatch: pytest.MonkeyPatch, there: set[str], source: str, replaced: str
+) -> None:
+    def has(_connection: object, name: str, *, may_pad: bool = True) -> bool:
+        is_padded = pads(name) or (name == "utf8mb4_0900_bin" and there is OF_MARIADB)
+        return name in there and (may_pad or not is_padded)
+
+    monkeypatch.setattr(plan, "_has_collation", has)
+    server = Mock()
+    server.exec_driver_sql.return_value.one.return_value = ("8.4.0", 1)
+    target = plan._target(server, "mysql", ZeroDate.REJECT)
+    assert target.collation_of(source)[1] == replaced
+    column = TargetColumn("a", "varchar", 10, declared="varchar(10)", is_folding=True)
+    found = lost(
+        *("varchar(10)", column),
+        dialect="mysql",
+        wanted_key=key("a"),
+        keys=("a",),
+        collation=source,
+        collations={"a": replaced},
+    )
+    assert found == []
 
 
 def test_how_much_a_collation_folds() -> None:

@@ -97,6 +97,29 @@ def test_a_default_that_the_target_cannot_have_is_left_out_with_a_note(
     assert table.notes[0].startswith("a: default")
 
 
+@pytest.mark.parametrize(
+    ("source", "there", "more"),
+    [
+        (
+            "latin1_swedish_nopad_ci",
+            "latin1_bin",
+            ", and ignores trailing blanks, which the source",
+        ),
+        ("utf8mb4_0900_ai_ci", "utf8mb4_nopad_bin", ""),
+        ("latin1_german1_ci", "latin1_bin", ""),
+    ],
+)
+def test_a_collation_that_ignores_trailing_blanks_instead_of_one_that_does_not_is_said(
+    source: str, there: str, more: str
+) -> None:
+    details = TableDetails({"word": ColumnDetails(collation=source)})
+    target = Target("mysql", collation_of=lambda _: (there.partition("_")[0], there))
+    found = define(mapped([column("id", "int"), column("word", "varchar(9)")]), details, target)
+    (note,) = found.notes
+    assert note.startswith(f"word: the target has no collation {source}; {there} replaces it{more}")
+    assert ("blanks" in note) is bool(more)
+
+
 def test_a_name_that_is_too_long_is_a_problem_of_the_table() -> None:
     long = "é" * 32  # 64 bytes
     assert "rename it with mapper[i]" in made(column(long, "int")).problems[0]
