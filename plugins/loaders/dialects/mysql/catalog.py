@@ -14,8 +14,11 @@ from cdcbus.plugins.rowchange import TableId
 _OF_TABLE = "table_schema = :schema AND table_name = :table"
 _GENERATED = "'VIRTUAL|STORED|PERSISTENT'"
 # Binary collations in which trailing blanks are significant. `binary` is the character set of
-# bytes.
-_EXACT = "(collation_name IN ('binary') OR collation_name REGEXP '(_0900|_nopad)_bin$')"
+# bytes. MariaDB's utf8mb4_0900_bin ignores the blanks.
+_EXACT = (
+    "(collation_name IN ('binary') OR collation_name REGEXP '_nopad_bin$' OR "
+    "(collation_name REGEXP '_0900_bin$' AND VERSION() NOT LIKE '%MariaDB%'))"
+)
 _GRANTEE = "CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
 
 DICTIONARY_SINCE: Final = (8, 0)

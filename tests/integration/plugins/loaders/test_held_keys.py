@@ -142,7 +142,7 @@ MYSQL: Final = [
 MARIADB: Final = [
     *(
         ("text", f"varchar(20) COLLATE utf8mb4_{name}")
-        for name in ("nopad_bin", "uca1400_ai_ci", "uca1400_nopad_as_ci")
+        for name in ("nopad_bin", "0900_bin", "uca1400_ai_ci", "uca1400_nopad_as_ci")
     )
 ]
 MYSQL_9: Final = [
@@ -260,6 +260,15 @@ def test_mysql_s_equality(mysql_server: MysqlServer, kind: str, type_: str) -> N
 @pytest.mark.parametrize(("kind", "type_"), MARIADB)
 def test_mariadb_s_own_collations(mysql_server: MysqlServer, kind: str, type_: str) -> None:
     check_keys(mysql_server, kind, type_)
+
+
+@pytest.mark.parametrize("mysql_server", ["mariadb", "mysql_9"], indirect=True)
+def test_a_binary_collation_of_both_servers_ignores_trailing_blanks_in_mariadb(
+    mysql_server: MysqlServer, request: pytest.FixtureRequest
+) -> None:
+    with keyed(mysql_server, "varchar(20) COLLATE utf8mb4_0900_bin") as (_, table):
+        is_mariadb = request.node.callspec.params["mysql_server"] == "mariadb"
+        assert table.columns["k"].is_folding is is_mariadb
 
 
 @pytest.mark.parametrize("mysql_server", ["mysql_9"], indirect=True)
