@@ -300,8 +300,8 @@ def _cx_oracle(url: JdbcUrl) -> dict[str, Any]:
     """The arguments for cx_Oracle: Oracle's client library reads the rest from its own files, in
     TNS_ADMIN. Raises ConfigError for arguments that cx_Oracle does not take."""
     login = ("user", "password", "dsn")
-    # the last two are always there, so nobody need have asked for them
-    other = url.arguments.keys() - {*login, "tcp_connect_timeout", "program"}
+    # The last three are always there, so nobody need have asked for them.
+    other = url.arguments.keys() - {*login, "tcp_connect_timeout", "program", "expire_time"}
     if other:
         names = ", ".join(sorted(other))
         raise ConfigError(

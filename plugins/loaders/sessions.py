@@ -8,7 +8,6 @@ the server.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -21,6 +20,7 @@ from cdcbus.plugins.errors import TargetMisconfigured
 from cdcbus.plugins.loaders.dialects.jdbc_address import JdbcUrl
 from cdcbus.plugins.loaders.dialects.jdbc_parameters import GONE_SECONDS
 from cdcbus.plugins.loaders.dialects.mysql.jdbc_address import MAX_PACKET, MYSQL_MODE
+from cdcbus.plugins.mysql.silence import bound_silence
 
 POOLED: Final = "begin"
 """The key in a pooler connection's info of the statement that begins its transactions."""
@@ -87,7 +87,7 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
 
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, record: Any) -> None:
-        _bound_silence(connection._sock)
+        bound_silence(connection, GONE_SECONDS)
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@time_zone, @@sql_mode, @@max_allowed_packet, CONNECTION_ID()")
             zone, modes, record.info[MAX_PACKET], number = cursor.fetchone()
@@ -110,19 +110,6 @@ def is_mode(modes: str) -> bool:
     found = set(modes.split(","))
     refused = {"ANSI_QUOTES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
     return found >= set(MYSQL_MODE.split(",")) and found.isdisjoint(refused)
-
-
-def _bound_silence(sock: socket.socket | None) -> None:
-    """Makes the kernel detect a server whose machine is down."""
-    if sock is not None and sock.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (
-            (socket.TCP_KEEPIDLE, 3),
-            (socket.TCP_KEEPINTVL, 1),
-            (socket.TCP_KEEPCNT, 3),
-            (socket.TCP_USER_TIMEOUT, GONE_SECONDS * 1000),
-        ):
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _take_slot_sql(url: JdbcUrl, task_id: str) -> str:

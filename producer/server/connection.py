@@ -19,6 +19,7 @@ from cdcbus.plugins.errors import (
     SourceUnavailable,
 )
 from cdcbus.plugins.mysql.connection import MysqlConnection
+from cdcbus.plugins.mysql.silence import bound_silence
 from cdcbus.plugins.mysql.tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import SourceConfig
@@ -38,6 +39,9 @@ _LOG_LOST = 1236
 _UNREAD = re.compile(r"could not open log file|I/O error|memory allocation|decryption fail", re.I)
 _SAME_SERVER_ID = 4052  # MariaDB; MySQL reports this with the number of a lost log
 _SYNTAX_ERROR = 1064
+ANSWER_SECONDS: Final = 30.0
+GONE_SECONDS: Final = 6
+"""After this time without a sign a machine counts as down, where answers can take longer."""
 # Limits of the whole server would cut answers without an error, or refuse large queries; its moment
 # for tables with system versioning would show former rows.
 _SESSION: Final = (
@@ -121,14 +125,14 @@ def need_server(config: SourceConfig) -> None:
         )
 
 
-def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
+def connect(config: SourceConfig, read_timeout_seconds: float = ANSWER_SECONDS) -> Connection:
     """Opens a connection with time zone UTC and utf8mb4, whose answers are complete. Raises
     SourceUnavailable, SourceMisconfigured, and ConfigError for an unusable file or a source without
     a server."""
     need_server(config)
     host, port = config.addresses[0]
     try:
-        return MysqlConnection(
+        connection = MysqlConnection(
             host=host,
             port=port,
             user=config.user,
@@ -140,8 +144,11 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
             init_command=_SESSION,
             **config.tls.driver_arguments(),
         )
+        if read_timeout_seconds > ANSWER_SECONDS:
+            bound_silence(connection, GONE_SECONDS)
     except (pymysql.Error, OSError, RuntimeError) as error:
         raise source_error(error, config) from error
+    return connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,8 @@ def read_oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
         "tcp_connect_timeout": math.ceil(target.max_wait_seconds),
         # the driver refuses blanks and other special characters
         "program": re.sub(r"[^A-Za-z0-9.-]+", "-", task),
+        # Minutes without data before the kernel asks whether the server's machine is still there.
+        "expire_time": 1,
     }
     apply(parameters, ORACLE_PARAMETERS, arguments, target)
     # an attribute of the open connection, no argument of the connect

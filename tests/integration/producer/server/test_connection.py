@@ -4,10 +4,12 @@ on and are purged behind them."""
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 import pytest
 from pymysql.cursors import Cursor
@@ -22,7 +24,7 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import binlog_files
 from cdcbus.producer.snapshot.reader import ChunkReader
 from tests.contract.position_store import eventually
-from tests.integration.producer.reading import connect, fetch_task, position
+from tests.integration.producer.reading import connect, fetch_task, position, source_config
 from tests.integration.producer.running import Running, ids
 from tests.support.servers.private_mariadb import private_mariadb
 
@@ -82,6 +84,16 @@ def test_a_limit_of_the_server_cuts_no_answer(name: str) -> None:
                 for offset in offsets:
                     transaction.store_offset(offset, None)
             assert len(loader.applied_offsets()) == 2
+
+
+def test_where_answers_may_take_hours_the_kernel_notices_a_machine_that_is_gone(
+    source: Database,
+) -> None:
+    """As of chunks of a snapshot, and of `verify`."""
+    with closing(servers.connect(source_config(source), 3600.0)) as connection:
+        found = cast(Any, connection)._sock
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 6000
 
 
 def test_a_moment_of_the_server_shows_no_former_rows(name: str) -> None:

@@ -126,7 +126,10 @@ def as_the_driver_reads(address: str) -> oracledb.ConnectParams:
             "@h/shop?v$session.program=porter&oracle.jdbc.editionName=e&oracle.jdbc.timezoneAsRegion=false",
             {"program": "porter", "edition": "e"},
         ),
-        ("@h/shop", {"user": "u", "tcp_connect_timeout": 3, "program": "cdcbus-t1"}),
+        (
+            "@h/shop",
+            {"user": "u", "tcp_connect_timeout": 3, "program": "cdcbus-t1", "expire_time": 1},
+        ),
     ],
 )
 def test_the_driver_reads_what_the_address_says(address: str, expected: dict[str, object]) -> None:
