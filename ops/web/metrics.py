@@ -63,7 +63,8 @@ _DESCRIBED = (
     Described(
         "cdcbus_task_lag_seconds",
         _TASK,
-        "Age of the next row to process, by its commit at the source; 0 at the end.",
+        "Fetch task: since the commit of the last transaction in Kafka; consumer task: since its "
+        "oldest unapplied record came into Kafka; 0 at the end.",
     ),
     Described(
         "cdcbus_task_delay_seconds",
