@@ -89,7 +89,8 @@ def test_rows_are_filtered_renamed_rekeyed_and_spread_in_another_form_and_a_star
 def test_added_partitions_are_read_after_all_that_can_be_older(
     forward: Forward, is_by_spark: bool
 ) -> None:
-    """Of two changes of a row the newer one can be in an added partition."""
+    """Of two changes of a row the newer one can be in an added partition. More than 20 s: Spark starts,
+    and has a batch for each hundred records."""
     forward.put(range(10))
     task = forward.task(
         loader__source__oggJson="false",
@@ -102,25 +103,25 @@ def test_added_partitions_are_read_after_all_that_can_be_older(
     wait_until(lambda: forward.is_at_end(task), f"the end: {task.log}", PATIENCE_SECONDS)
     task.ask_to_stop()
     assert task.await_stop() == 0
-    forward.put(range(10, 10_000))
+    forward.put(range(10, 4_000))
     admin = AdminClient({"bootstrap.servers": forward.kafka})
     [added] = admin.create_partitions([NewPartitions(forward.name, 2)]).values()
     added.result(30)
     # Those of odd customers come into the other partition.
-    forward.put(range(10_000, 10_100), partitions=2)
+    forward.put(range(4_000, 4_100), partitions=2)
     task.start()
-    wait_until(lambda: len(forward.sent()) >= 10_100, f"all: {task.log}", PATIENCE_SECONDS)
+    wait_until(lambda: len(forward.sent()) >= 4_100, f"all: {task.log}", PATIENCE_SECONDS)
     by_partition: dict[int, list[int]] = {}
     for partition, _, value in forward.sent():
         by_partition.setdefault(partition, []).append(int(value["data"][0]["id"]))
     assert len(by_partition) == 3
     for ids in by_partition.values():
-        newer = [place for place, number in enumerate(ids) if number >= 10_000 and number % 2]
-        older = [place for place, number in enumerate(ids) if number < 10_000]
+        newer = [place for place, number in enumerate(ids) if number >= 4_000 and number % 2]
+        older = [place for place, number in enumerate(ids) if number < 4_000]
         assert max(older) < min(newer)
     # Now both are known: nothing waits any more.
-    forward.put(range(10_100, 10_110), partitions=2)
-    wait_until(lambda: len(forward.sent()) >= 10_110, f"the rest: {task.log}", PATIENCE_SECONDS)
+    forward.put(range(4_100, 4_110), partitions=2)
+    wait_until(lambda: len(forward.sent()) >= 4_110, f"the rest: {task.log}", PATIENCE_SECONDS)
 
 
 def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: Forward) -> None:

@@ -317,7 +317,8 @@ def test_a_load_does_not_go_on_with_an_altered_table(shop: Shop, change: str) ->
 
 
 def test_a_load_does_not_go_on_into_another_target_or_by_another_task_file(shop: Shop) -> None:
-    """Its other rows would be missing, or as the former file made them."""
+    """Its other rows would be missing, or as the former file made them. More than 20 s: the command,
+    with Spark, starts several times."""
     fill(shop, MANY, width=900)
     shop.create("items", "id INT PRIMARY KEY")
     tables = f"{shop.name}.orders"
@@ -353,7 +354,8 @@ def test_a_load_begins_anew_once_however_often_its_process_is_restarted(
     shop: Shop, is_begun: bool
 ) -> None:
     """As one is that was paused for longer than ZooKeeper keeps its locks. If that was before it
-    had begun it must not continue the former load, into tables that were emptied since."""
+    had begun it must not continue the former load, into tables that were emptied since.
+    More than 20 s: the command, with Spark, starts twice."""
     fill(shop, MANY, width=900)
     fetch, load = followed(shop), shop.load("postgresql")
     kill_in_the_middle(shop, load, fetch)
@@ -373,7 +375,8 @@ def test_a_load_begins_anew_once_however_often_its_process_is_restarted(
 def test_a_load_that_ends_before_it_begins_anew_does_not_go_on_with_the_former_one(
     shop: Shop,
 ) -> None:
-    """What that one had loaded is no longer there."""
+    """What that one had loaded is no longer there. More than 20 s: the command, with Spark, starts
+    three times."""
     fill(shop, MANY, width=900)
     fetch, load = followed(shop), shop.load("postgresql")
     kill_in_the_middle(shop, load, fetch)
