@@ -318,9 +318,20 @@ def may_belong(opened: Opened, name: str) -> bool:
     # A name with more dots is not known to mean this table.
     if target is None:
         return True
-    if not any(may_send(target, feed.fetch, opened.task) for feed in opened.feeds):
+    fetches = [*(feed.fetch for feed in opened.feeds), *opened.further]
+    # One that cannot be read may send rows to any table.
+    if not opened.unread_feeds and not any(
+        may_send(target, fetch, opened.task) for fetch in fetches
+    ):
         return False
     return opened.loader.table(target) is not None
+
+
+def uncompared(opened: Opened) -> list[str]:
+    """The fetch tasks, by id or place, that feed the task or may do so, and that the named one
+    leaves out: without them the reports do not describe the task as a whole."""
+    unread = opened.beside.unread_feeds.keys() - opened.unread_feeds.keys()
+    return sorted({*(fetch.task_id for fetch in opened.further), *unread})
 
 
 def comparison_of(

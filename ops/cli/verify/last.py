@@ -21,12 +21,21 @@ FAILED: Final = 2
 
 
 def keep(both: Opened, reports: list[TableReport], begun: str) -> None:
-    """Stores the result for --last. A failure to do so is a warning: the result stands."""
+    """Stores the result for --last, unless --source leaves out a fetch task that feeds the task,
+    too. A failure to do so is a warning: the result stands."""
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.verify.last import VerifyNodes, last_verify
-    from cdcbus.tasks.verify.run import may_belong
+    from cdcbus.tasks.verify.run import may_belong, uncompared
     from cdcbus.tasks.zookeeper.znode import now
 
+    if left_out := uncompared(both):
+        click.secho(
+            "the result is not kept for --last, as --source leaves out what fetch task "
+            f"{', '.join(left_out)} sends",
+            fg="yellow",
+            err=True,
+        )
+        return
     nodes, task_id = VerifyNodes(both.zookeeper), both.task.task_id
     try:
         last = last_verify(

@@ -67,6 +67,24 @@ def test_a_table_without_a_report_belongs_to_the_task_unless_that_is_disproved(
     monkeypatch.setattr(run, "may_send", lambda *_: is_sent)
     loader = SimpleNamespace(table=lambda table: table if is_there else None)
     opened: Any = SimpleNamespace(
-        feeds=[SimpleNamespace(fetch=None)], task=None, loader=loader, further=[]
+        feeds=[SimpleNamespace(fetch=None)], task=None, loader=loader, further=[], unread_feeds={}
     )
     assert may_belong(opened, name) is may
+
+
+@pytest.mark.parametrize(
+    ("further", "unread"), [(["6"], {}), ([], {"6": None})], ids=["further", "unread"]
+)
+def test_a_table_without_a_report_may_be_of_a_fetch_task_that_was_not_compared(
+    monkeypatch: pytest.MonkeyPatch, further: list[str], unread: dict[str, None]
+) -> None:
+    monkeypatch.setattr(run, "may_send", lambda _, fetch, __: fetch == "6")
+    loader = SimpleNamespace(table=lambda table: table)
+    opened: Any = SimpleNamespace(
+        feeds=[SimpleNamespace(fetch="5")],
+        task=None,
+        loader=loader,
+        further=further,
+        unread_feeds=unread,
+    )
+    assert may_belong(opened, "shop.orders")

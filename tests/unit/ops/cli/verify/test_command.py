@@ -133,6 +133,25 @@ def test_what_was_found_of_all_tables_of_a_task_in_zookeeper_is_kept(
     assert last.word == "equal"
 
 
+def test_what_one_of_several_fetch_tasks_sends_is_not_kept_as_the_result_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise it would end the alarm of a table that another one feeds, and that differs."""
+    world = World(monkeypatch, different())
+    nodes = VerifyNodes(world.zookeeper)
+    world.run("--source", "5")
+    known = nodes.last("7")
+    assert known is not None
+    world.reports = (report(),)
+    world.further = [SimpleNamespace(task_id="6")]
+    found = world.run("--source", "5")
+    assert found.exit_code == 0
+    assert "not kept for --last, as --source leaves out what fetch task 6 sends" in found.stderr
+    world.further, world.unread_feeds = [], {"4": None}
+    assert "fetch task 4 sends" in world.run("--source", "5").stderr
+    assert nodes.last("7") == known
+
+
 def test_that_it_cannot_be_kept_does_not_change_what_was_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -33,7 +33,8 @@ def different(*examples: Example) -> TableReport:
 
 class World:
     """A task whose tables have these reports. `published`: how many rows each step of a repair
-    sends; `refusal`: why there is none; `audited`: what was noted."""
+    sends; `refusal`: why there is none; `audited`: what was noted; `further`, `unread_feeds`: what
+    feeds the task, too, although --source names another fetch task."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *reports: TableReport) -> None:
         self.reports = reports
@@ -43,6 +44,8 @@ class World:
         self.published: list[int] = []
         self.kinds: Collection[Kind] = ()
         self.audited: list[str] = []
+        self.further: list[SimpleNamespace] = []
+        self.unread_feeds: dict[str, object] = {}
         self.planned = [Planned(Op.INSERT, "shop.orders", "orders", {"id": "1", "part": None})]
         self.options: Options | None = None
         self.logs_in_to_send = self.needs_all_tasks = False
@@ -61,7 +64,14 @@ class World:
     @contextmanager
     def _opened(self, *_: object, is_repairing: bool, is_sending: bool) -> Iterator[Any]:
         self.logs_in_to_send, self.needs_all_tasks = is_sending, is_repairing
-        yield SimpleNamespace(zookeeper=self.zookeeper, lag=None, task=SimpleNamespace(task_id="7"))
+        yield SimpleNamespace(
+            zookeeper=self.zookeeper,
+            lag=None,
+            task=SimpleNamespace(task_id="7"),
+            further=self.further,
+            beside=SimpleNamespace(unread_feeds=self.unread_feeds),
+            unread_feeds={},
+        )
 
     def _verify(
         self, _: object, options: Options, tables: Sequence[str], where: str, told: Any
