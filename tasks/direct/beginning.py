@@ -18,6 +18,7 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader
+from cdcbus.producer.snapshot.window import reached
 from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.direct.course import now_ms
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted
@@ -47,15 +48,17 @@ def begin(opened: Opened) -> DirectLoad:
 
 
 def _settled(opened: Opened, source: Source) -> BinlogPosition:
-    """The fetch task's position once it has passed the current end of the binlog, and therefore all
-    that is in Kafka. On return, other sessions at the source see everything before it."""
+    """The place up to which the fetch task has published, once it has passed the current end of the
+    binlog, and therefore all that is in Kafka. On return, other sessions at the source see
+    everything before it."""
     fetch = source.feed.fetch
     end = servers.latest_position(source.connection)
     target = BinlogCoordinates(end.file, end.pos)
     server = source.server.identity
     is_logged = False
     while not opened.stop.is_set():
-        position = _fetched(opened.client, source)
+        # Not where it would resume: that stays before an XA transaction while it is prepared.
+        position = reached(_fetched(opened.client, source))
         here = BinlogCoordinates(position.file, position.pos)
         if position.server_uuid not in ("", server):
             raise ConfigError(

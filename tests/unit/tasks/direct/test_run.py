@@ -14,7 +14,7 @@ import pytest
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionLost
-from cdcbus.plugins.positions import BinlogPosition, TopicPartition
+from cdcbus.plugins.positions import BinlogPosition, Published, TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.server import connection
 from cdcbus.producer.server.connection import Server
@@ -144,6 +144,25 @@ def test_a_fetch_task_that_has_gone_to_another_server_is_not_waited_for(
     opened: Any = SimpleNamespace(load=LOAD, client=None, stop=Event())
     with pytest.raises(ConfigError, match="fetch task fetch reads server b by now"):
         beginning._settled(opened, source)
+
+
+def test_a_prepared_xa_transaction_does_not_keep_a_load_from_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the fetch task would resume stays before it, what it has published does not."""
+    stored = replace(place("a", "u:1-3"), published=Published("bin.000003", 9, "u:1-5"))
+    end = BinlogPosition("bin.000003", 9, server_uuid="a")
+    waited: list[BinlogPosition] = []
+    monkeypatch.setattr(beginning, "_fetched", lambda *_: stored)
+    monkeypatch.setattr(connection, "latest_position", lambda _: end)
+    monkeypatch.setattr(
+        beginning, "_wait_until_seen", lambda _, __, position: waited.append(position)
+    )
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    source: Any = SimpleNamespace(feed=feed, server=MYSQL, connection=None)
+    opened: Any = SimpleNamespace(load=LOAD, client=None, stop=Event())
+    assert beginning._settled(opened, source) == replace(end, gtid="u:1-5")
+    assert waited == [replace(end, gtid="u:1-5")]
 
 
 def check_shapes(progress: TableProgress) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kazoo.exceptions import ConnectionLoss
 
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
-from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.verify import lag as lag_module
@@ -48,6 +48,17 @@ def test_places_of_one_server_are_compared(
 ) -> None:
     zookeeper.put(STORED, stored(server, pos))
     assert lag.is_published(END) == is_there
+
+
+def test_a_prepared_xa_transaction_holds_up_the_position_but_not_what_is_published(
+    lag: Lag, zookeeper: MemoryZooKeeper
+) -> None:
+    for published, is_there in ((8, False), (9, True)):
+        position = BinlogPosition(
+            "bin.1", 4, server_uuid="a", published=Published("bin.1", published)
+        )
+        zookeeper.put(STORED, position.to_json().encode())
+        assert lag.is_published(END) == is_there
 
 
 def test_a_fetch_task_without_a_position_has_published_nothing(lag: Lag) -> None:
