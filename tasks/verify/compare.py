@@ -219,11 +219,12 @@ class Comparison:
 
     def _looked_up(self, side: SourceSide | TargetSide, keys: set[Key]) -> Iterator[Cells]:
         """The rows with these keys, and perhaps others."""
-        if not self.subject.is_found_by_key:
+        parts = list(key_groups(keys, KEYS_AT_ONCE))
+        if not self.subject.is_found_by_key or not all(map(side.can_spell, parts)):
             # Without a lookup by key, each look reads the whole table.
             yield from side.rows(is_narrowed=not self.subject.key)
             return
-        for part in key_groups(keys, KEYS_AT_ONCE):
+        for part in parts:
             yield from side.rows(side.among(part), is_narrowed=False)
 
     # examples
@@ -237,13 +238,19 @@ class Comparison:
         for side in self.sources:
             for row in self._looked_up(side, shown):
                 for cells in side.table.expect(row):
-                    own.setdefault(numbered(cells, self.subject.key)[0], cells)
+                    self._pick(own, shown, cells)
         theirs: dict[Key, Cells] = {}
         for cells in self._looked_up(self.target, shown):
-            theirs.setdefault(numbered(cells, self.subject.key)[0], cells)
+            self._pick(theirs, shown, cells)
         for key in self.different:
             if key in shown:
                 self.report.examples.append(self._example(key, own.get(key), theirs.get(key)))
+
+    def _pick(self, found: dict[Key, Cells], shown: set[Key], cells: Cells) -> None:
+        # Only these, as the whole table may have been read for them.
+        key, _ = numbered(cells, self.subject.key)
+        if key in shown:
+            found.setdefault(key, cells)
 
     def _example(self, key: Key, own: Cells | None, theirs: Cells | None) -> Example:
         known: dict[str, Cell] = {}

@@ -97,8 +97,11 @@ def refusal(comparison: Comparison) -> str:
 
 def repairable(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Key]:
     """The keys of rows that can be sent. `kinds`: some of REPAIRED, which leaves out MERGED rows,
-    as these would replace each other."""
-    return [key for key, kind in comparison.different.items() if kind in kinds]
+    as these would replace each other. Keys that no cell of the source can have are left out: no
+    record has such a cell."""
+    [side] = comparison.sources
+    keys = [key for key, kind in comparison.different.items() if kind in kinds]
+    return [key for part in key_groups(keys, 1) for key in part if side.can_spell(part)]
 
 
 def planned(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Planned]:

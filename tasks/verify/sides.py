@@ -139,6 +139,10 @@ class SourceSide:
         charsets = [column.charset for column in self.table.key_columns]
         return among(self._key, charsets, keys, self._known_literals)
 
+    def can_spell(self, keys: Sequence[Cells]) -> bool:
+        """Whether `among` finds all rows with these keys."""
+        return None not in map(self._known_literals, keys)
+
     def _literals(self, key: Cells) -> list[str]:
         found = self._known_literals(key)
         assert found is not None, "a key of the source's own"
@@ -266,6 +270,11 @@ class TargetSide:
 
     def among(self, keys: Sequence[Cells]) -> str:
         return among(self._key, self._charsets, keys, self._known_literals)
+
+    def can_spell(self, keys: Sequence[Cells]) -> bool:
+        """Whether `among` finds all rows with these keys: not those with NULL, NaN, infinity and
+        the like, which only the target can have."""
+        return None not in map(self._known_literals, keys)
 
     def _literals(self, key: Cells) -> list[str]:
         found = self._known_literals(key)

@@ -282,6 +282,9 @@ def _is_ordered_alike(source: SourceTable, target: TargetTable, names: Sequence[
         return False
     for name, column in zip(names, source.key_columns, strict=True):
         kind = target.columns[name].type
+        # A row with NULL there is in no range.
+        if name not in target.key and target.columns[name].is_nullable:
+            return False
         is_number = column.data_type in INTEGERS | {"decimal"} and kind in WHOLE | DECIMAL
         is_bytes = column.data_type in ("binary", "varbinary") and kind in BYTE_KEYS
         if not (is_number or is_bytes):

@@ -10,7 +10,7 @@ from cdcbus.plugins.rowchange import Cell
 WIDE_CHARSETS: Final = frozenset(("", "utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
 """Character sets that have all characters."""
 EVERYTHING: Final = "1 = 1"
-# For a lookup of keys that no cell of the column can equal.
+# For a lookup of keys that have no literals.
 NOTHING: Final = "1 = 0"
 
 Cells = tuple[Cell, ...]
@@ -38,7 +38,8 @@ def up_to(columns: Sequence[str], bound: Sequence[str]) -> str:
 def key_literals(
     columns: Sequence[Column], key: Cells, literal: Callable[[Column, str], str | None]
 ) -> list[str] | None:
-    """The literals of a key's cells; None where no row can have this key."""
+    """The literals of a key's cells; None where a cell has none: rows with this key, if there can
+    be any, are not found by it."""
     found = []
     for column, cell in zip(columns, key, strict=True):
         if cell is None:
@@ -56,8 +57,9 @@ def among(
     keys: Sequence[Cells],
     literals: Callable[[Cells], list[str] | None],
 ) -> str:
-    """The condition for rows with these keys. A text that a column's character set lacks is
-    compared with the column converted to a wider one, for which no index is used."""
+    """The condition for rows with these keys, without those that have no literals. A text that a
+    column's character set lacks is compared with the column converted to a wider one, for which no
+    index is used."""
     plain, odd = list[list[str]](), list[list[str]]()
     for key in keys:
         row = literals(key)

@@ -37,6 +37,11 @@ TIMES: Final = frozenset(
 TIME: Final = re.compile(
     r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|([01][0-9]|2[0-3]):[0-9:.]+"
 )
+DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
+MYSQL_TIMES: Final = {
+    **dict.fromkeys(("date", "datetime", "timestamp"), DAY),
+    "time": re.compile(r"-?[0-9]{2,3}:[0-9]{2}:[0-9.]+"),
+}
 ORACLE_SHOWN: Final = frozenset(
     (
         *("NUMBER", "FLOAT", "BINARY_FLOAT", "BINARY_DOUBLE", "DATE", "TIMESTAMP", "INTERVAL DAY"),
@@ -97,6 +102,9 @@ def oracle_selected(column: TargetColumn) -> str:
 
 def mysql_literal(data_type: str, cell: str) -> str | None:
     """The cell as a literal; None: no cell of that type equals it."""
+    # MySQL refuses to compare such a column with any other text.
+    if data_type in MYSQL_TIMES and not MYSQL_TIMES[data_type].fullmatch(cell):
+        return None
     if data_type in BINARY_TYPES:
         try:
             return f"x'{cell.encode('latin-1').hex()}'"
@@ -127,7 +135,8 @@ def _matching(pattern: re.Pattern[str], cell: str) -> str | None:
 
 
 def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
-    """The cell as a literal; None: no cell of that column equals it."""
+    """The cell as a literal; None where it has none, although a cell may be NaN, infinity, of a
+    year BC, and so on."""
     if column.type == "bytea":
         try:
             return f"'\\x{cell.encode('latin-1').hex()}'::bytea"

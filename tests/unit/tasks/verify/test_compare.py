@@ -15,6 +15,7 @@ from tests.unit.tasks.verify.two_sides import (
     counted,
     rows,
     streamed,
+    streamed_by_key,
     subject,
     two_sources,
 )
@@ -215,6 +216,15 @@ def test_many_keys_are_looked_up_some_at_a_time(monkeypatch: pytest.MonkeyPatch)
     assert counted(world) == {Kind.MISSING: 3}
     asked = [name for name in world.target.conditions if name.startswith("in ")]
     assert max(name.count("('") for name in asked) == 2
+
+
+def test_a_row_whose_key_has_no_literal_is_not_lost() -> None:
+    """As one with NULL, or NaN, which only the target can have."""
+    world = World(rows(1, 2), [*rows(1), ("NaN", "a"), ("2", "b")], streamed_by_key())
+    world.source.unspelled = world.target.unspelled = {("NaN",)}
+    assert counted(world) == {Kind.EXTRA: 1, Kind.DIFFERENT: 1}
+    examples = {str(example.key["id"]): example for example in world.comparison.report.examples}
+    assert (examples["NaN"].kind, examples["2"].columns) == (Kind.EXTRA, ("name",))
 
 
 def test_only_some_of_many_differences_are_shown() -> None:

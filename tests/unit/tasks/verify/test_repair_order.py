@@ -329,6 +329,14 @@ def test_rows_that_are_one_at_the_target_are_not_sent() -> None:
     assert repairable(world.comparison) == [("2",)]
 
 
+def test_a_row_whose_key_the_source_cannot_have_is_not_sent() -> None:
+    """As NaN, which no record of a number has."""
+    world = compared([("1", "a")], [])
+    world.source.unspelled = {("NaN",)}
+    world.comparison.different = {("NaN",): Kind.EXTRA, ("2",): Kind.EXTRA}
+    assert repairable(world.comparison) == [("2",)]
+
+
 @pytest.mark.parametrize(
     ("what", "why"),
     [

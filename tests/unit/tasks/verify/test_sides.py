@@ -189,6 +189,25 @@ def test_a_key_that_no_row_of_the_source_can_have_is_not_asked_for() -> None:
     side = source(Server())
     assert side.among([("1",), ("1 OR 1 = 1",), (None,)]) == "`id` IN (1)"
     assert side.among([("x",)]) == NOTHING
+    assert side.can_spell([("1",), ("2",)])
+    assert not side.can_spell([("1",), ("x",)])
+    assert not side.can_spell([(None,)])
+
+
+@pytest.mark.parametrize(
+    ("type_", "known", "unknown"),
+    [
+        ("date", "2024-00-00", "infinity"),
+        ("datetime(3)", "0000-00-00 00:00:00.000", "0044-03-15 00:00:00 BC"),
+        ("timestamp", "2024-02-29 23:59:59", "10000-01-01 00:00:00"),
+        ("time(1)", "-838:59:59.0", "1 mon"),
+    ],
+)
+def test_a_time_that_no_source_has_is_not_asked_for(type_: str, known: str, unknown: str) -> None:
+    """MySQL refuses the statement."""
+    side = source(Server(), subject([mapped({"id": type_})], target({"id": "text"})))
+    assert side.can_spell([(known,)])
+    assert not side.can_spell([(unknown,)])
 
 
 def test_a_text_that_a_columns_character_set_has_not_is_compared_as_a_wider_one() -> None:

@@ -68,7 +68,12 @@ def test_a_target_whose_key_has_more_columns_than_the_sources_is_compared() -> N
 
 
 def test_a_target_without_a_key_is_compared_by_the_sources() -> None:
-    found = subject([mapped(INT)], target(PG_INT, ()))
+    """In ranges only where the target's column takes no NULL: such a row is in no range."""
+    table = target(PG_INT, ())
+    found = subject([mapped(INT)], table)
+    assert (found.key_names, found.way) == (("id",), Way.BUCKETS)
+    columns = {**table.columns, "id": replace(table.columns["id"], is_nullable=False)}
+    found = subject([mapped(INT)], replace(table, columns=columns))
     assert (found.key_names, found.way) == (("id",), Way.RANGES)
 
 

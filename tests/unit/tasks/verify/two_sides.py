@@ -91,7 +91,7 @@ def subject(
 class Side:
     """Rows of one side in memory. A condition is the name of one that it knows. `read`: how many
     rows were given out; `conditions`: of whole questions, in order; `digests`: how many were asked
-    for; `is_in_order`: whether rows are read by their key."""
+    for; `is_in_order`: whether rows are read by their key; `unspelled`: keys without a literal."""
 
     def __init__(self, subject: Subject, rows: Sequence[Cells], table: Any = None) -> None:
         self.subject, self.held, self.table = subject, list(rows), table
@@ -99,6 +99,7 @@ class Side:
         self.conditions: list[str] = []
         self.has_hashes = self.is_in_order = True
         self.digests = self.bytes_of_a_row = 0
+        self.unspelled = set[Cells]()
         self._tests: dict[str, Callable[[Cells], bool]] = {"1 = 1": lambda _: True}
 
     def rows(self, where: str = "1 = 1", *, is_narrowed: bool = True) -> Iterator[Cells]:
@@ -139,7 +140,11 @@ class Side:
         return self._named(f"<= {key}", lambda row: _numbers(self._key(row)) <= _numbers(key))
 
     def among(self, keys: Sequence[Cells]) -> str:
-        return self._named(f"in {sorted(map(repr, keys))}", lambda row: self._key(row) in keys)
+        known = set(keys) - self.unspelled
+        return self._named(f"in {sorted(map(repr, keys))}", lambda row: self._key(row) in known)
+
+    def can_spell(self, keys: Sequence[Cells]) -> bool:
+        return self.unspelled.isdisjoint(keys)
 
     def in_buckets(self, buckets: Sequence[int]) -> str:
         return self._named(f"buckets {list(buckets)}", lambda row: bucket_of(row) in buckets)
@@ -248,6 +253,10 @@ def buckets() -> Subject:
 
 def streamed() -> Subject:
     return subject([mapped(INT, ())], target(PG_INT, ()))
+
+
+def streamed_by_key() -> Subject:
+    return replace(subject(), way=Way.STREAM)
 
 
 def counted(world: World) -> dict[Kind, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdcbus.tasks.verify import scan
 from tests.integration.tasks.verify.text_columns import NOPAD, exact
 from tests.integration.tasks.verify.verifying import both, verify_still
 from tests.support.changes.shop import Shop
@@ -100,3 +101,45 @@ def test_a_key_that_the_source_cannot_even_hold_is_extra(shop: Shop) -> None:
         for each in found.tables
     }
     assert counts == {"one": (1, 0, 1), "two": (2, 1, 0)}
+
+
+ODD = {
+    "DECIMAL(9,2)": ("numeric", ["'NaN'", "'Infinity'"]),
+    "DATE": ("date", ["'infinity'", "'0044-03-15 BC'", "'10000-01-01'"]),
+    "DATETIME(3)": ("timestamp", ["'-infinity'", "'0044-03-15 12:00:00 BC'"]),
+    "TIMESTAMP": ("timestamptz", ["'infinity'"]),
+    "TIME": ("interval", ["'1 mon'", "'900 days'"]),
+}
+
+
+@pytest.mark.parametrize("type_", ODD)
+def test_rows_with_keys_that_only_postgresql_has_are_extra(shop: Shop, type_: str) -> None:
+    theirs, cells = ODD[type_]
+    shop.cursor.execute(f"CREATE TABLE odd (k {type_} PRIMARY KEY, n INT)")
+    shop.postgresql(f"CREATE TABLE {shop.name}.odd (k {theirs} PRIMARY KEY, n INT)")
+    for number, cell in enumerate(cells):
+        shop.postgresql(f"INSERT INTO {shop.name}.odd VALUES ({cell}, {number})")
+    found = verify_still(shop, "postgresql")
+    assert (found.code, found.table["extra"]) == (1, len(cells)), found.output
+    planned = verify_still(shop, "postgresql", "--repair", "--dry-run")
+    assert "planned" not in planned.table, planned.output
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_rows_with_null_in_the_sources_key_are_extra(
+    shop: Shop, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the table has more than one chunk."""
+    monkeypatch.setattr(scan, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(scan, "LEAST_ROWS", 2)
+    run = both(shop, target)
+    shop.cursor.execute("CREATE TABLE loose (a INT, b INT, n INT, PRIMARY KEY (a, b))")
+    run(f"CREATE TABLE {shop.name}.loose (a INT, b INT, n INT)")
+    rows = ", ".join(f"({number}, {number}, 0)" for number in range(9))
+    shop.cursor.execute(f"INSERT INTO loose VALUES {rows}")
+    run(f"INSERT INTO {shop.name}.loose VALUES {rows}")
+    equal = verify_still(shop, target)
+    assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
+    run(f"INSERT INTO {shop.name}.loose VALUES (NULL, 1, 0), (3, NULL, 0), (NULL, NULL, 0)")
+    found = verify_still(shop, target)
+    assert (found.code, found.table["extra"]) == (1, 3), found.output
