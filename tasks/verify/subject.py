@@ -32,6 +32,10 @@ BYTE_KEYS: Final = frozenset(("bytea", "varbinary", "binary"))
 """Target types that are ordered by bytes."""
 
 
+ROW_TIME: Final = "timestamp(6)"
+"""The type of the times of row versions in MariaDB."""
+
+
 class Way(StrEnum):
     """How a table is cut into chunks. RANGES: of the key, where both sides order it alike. BUCKETS:
     by a hash of the key's text, in SQL. STREAM: all rows of both sides."""
@@ -61,8 +65,9 @@ class Subject:
     """A target table and its source tables. `columns`: the compared columns, by their target names,
     in order. `key`: the places in them of the key columns, empty where rows are only counted.
     `is_found_by_key`: a row can be looked up on both sides by its key as it is compared.
-    `left_out`: target columns that a source writes but that are not compared, as not all sources
-    write them, or as the text that the target shows for them is unknown."""
+    `left_out`: target columns that the mapper has but that are not compared: not all sources write
+    them, the text that the target shows for them is unknown, the target lacks them, or fills them
+    in itself."""
 
     target: TargetTable
     sources: tuple[SourceTable, ...]
@@ -118,8 +123,10 @@ def subject_of(
     """The subject for a target table. `charsets`: of the target's columns, for MySQL and MariaDB.
     Raises ConfigError and ConversionError as the task would."""
     is_dropping = task.schema_change is SchemaChange.IGNORE
-    plans = [each.route.plan(each.source, target, is_dropping) for _, each in mapped]
-    columns, left_out = _columns(target, plans)
+    plans = []
+    for _, each in mapped:
+        plans.append(each.route.plan(each.source, _shown_by(target, each), is_dropping))
+    columns, left_out = _columns(target, mapped, plans)
     if not columns:
         raise ConfigError(f"target table {target.id} has no column that can be compared")
     if target.dialect == "mysql":
@@ -162,18 +169,37 @@ def subject_of(
     return Subject(target, tuple(sources), columns, tuple(forms), key, way, is_found, left_out)
 
 
-def _columns(target: TargetTable, plans: Sequence[Plan]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The target's columns that are compared, in its order, and those that are only written."""
+def _shown_by(target: TargetTable, mapped: MappedTable) -> TargetTable:
+    """The target, whose columns that it computes count as written: what they show is compared. Not
+    the times of its own row versions, where the source has such times, too."""
+    columns = {}
+    for name, column in target.columns.items():
+        is_time = bool(mapped.schema.times) and column.declared.startswith(ROW_TIME)
+        columns[name] = replace(column, is_generated=column.is_generated and is_time)
+    return replace(target, columns=columns)
+
+
+def _columns(
+    target: TargetTable, mapped: Sequence[tuple[Feed, MappedTable]], plans: Sequence[Plan]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The target's columns that are compared, in its order, and those that are not, although the
+    mapper has them."""
     written = []
-    for plan in plans:
-        written.append({column.name for column in plan.table.columns})
+    left_out = set[str]()
+    for (_, each), plan in zip(mapped, plans, strict=True):
+        names = {column.name for column in plan.table.columns}
+        known = {name.lower() for name in names}
+        for wanted in each.route.columns(each.source):
+            if wanted.name.lower() not in known:
+                left_out.add(wanted.name)
+        written.append(names)
     # A column that one source does not write has no expected cell for its rows.
     common = set.intersection(*written)
     columns = []
     for name, column in target.columns.items():
         if name in common and is_comparable(target.dialect, column):
             columns.append(name)
-    left_out = set.union(*written) - set(columns)
+    left_out |= set.union(*written) - set(columns)
     return tuple(columns), tuple(sorted(left_out))
 
 

@@ -32,8 +32,9 @@ def _reasons(report: TableReport) -> Iterator[str]:
     yield from _repaired(report)
     if report.left_out:
         yield (
-            "columns that are not compared, because of their types or because not all source "
-            f"tables have them: {', '.join(report.left_out)}"
+            "columns that are not compared, because of their types, because the target lacks them "
+            "or fills them in itself, or because not all source tables have them: "
+            f"{', '.join(report.left_out)}"
         )
     for example in report.examples:
         yield _shown(example)

@@ -475,3 +475,28 @@ def test_tasks_of_zookeeper_are_found_by_their_ids(
     assert found.exit_code == 1, found.output
     assert f"{shop.name}.orders: different, 1 row at the source" in found.stdout
     assert "missing id='1'" in found.stdout
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_what_the_target_generates_is_compared_and_what_it_lacks_is_named(
+    shop: Shop, target: str
+) -> None:
+    run = both(shop, target)
+    shop.cursor.execute(
+        "CREATE TABLE made (id INT PRIMARY KEY, n INT, twice INT AS (n * 2), note VARCHAR(9))"
+    )
+    run(
+        f"CREATE TABLE {shop.name}.made (id INT PRIMARY KEY, n INT, "
+        "twice INT GENERATED ALWAYS AS (n * 2) STORED)"
+    )
+    shop.cursor.execute("INSERT INTO made (id, n, note) VALUES (1, 2, 'a'), (2, 3, 'b')")
+    run(f"INSERT INTO {shop.name}.made (id, n) VALUES (1, 2), (2, 3)")
+    keys = {"loader__schemaChange": "ignore"}
+    equal = verify_still(shop, target, **keys)
+    assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
+    assert equal.table["notCompared"] == ["note"]
+    run(f"ALTER TABLE {shop.name}.made DROP COLUMN twice")
+    run(f"ALTER TABLE {shop.name}.made ADD twice INT GENERATED ALWAYS AS (n + 2) STORED")
+    found = verify_still(shop, target, **keys)
+    assert (found.code, found.table["different"]) == (1, 1), found.output
+    assert found.table["examples"][0]["columns"] == ["twice"]

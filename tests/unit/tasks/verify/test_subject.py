@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.cells.expression import constant, read_expression
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.producer.ddl.table_schema import NAMED
 from cdcbus.tasks.verify.subject import Way
 from tests.unit.tasks.verify.two_sides import INT, PG_INT, mapped, subject, target
 
@@ -102,6 +104,33 @@ def test_a_column_that_not_all_sources_have_is_left_out() -> None:
 def test_a_column_whose_cells_the_target_shows_in_its_own_way_is_left_out() -> None:
     found = subject([mapped(INT)], target({"id": "integer", "name": "money"}))
     assert (found.columns, found.left_out) == (("id",), ("name",))
+
+
+def test_a_column_that_the_target_lacks_is_named() -> None:
+    found = subject([mapped(INT, rule=MapperRule(force_matched=False))], target({"id": "integer"}))
+    assert (found.columns, found.left_out) == (("id",), ("name",))
+
+
+def generated(table: TargetTable, name: str) -> TargetTable:
+    column = replace(table.columns[name], is_generated=True)
+    return replace(table, columns={**table.columns, name: column})
+
+
+def test_a_column_that_the_target_generates_is_compared() -> None:
+    found = subject([mapped(INT)], generated(target(PG_INT), "name"))
+    assert (found.columns, found.left_out, found.way) == (("id", "name"), (), Way.RANGES)
+    assert found.sources[0].expect(("1", "a")) == [("1", "a")]
+    assert found.sources[0].pairs is not None
+
+
+def test_times_that_both_servers_give_to_versions_of_rows_are_not_compared() -> None:
+    types = {**INT, "since": "timestamp(6)"}
+    source = mapped(types)
+    table = generated(target(types, dialect="mysql"), "since")
+    assert subject([source], table).left_out == ()
+    versioned = replace(source, schema=replace(source.schema, times=NAMED))
+    found = subject([versioned], table)
+    assert (found.columns, found.left_out) == (("id", "name"), ("since",))
 
 
 def test_a_column_that_only_the_target_has_is_no_matter() -> None:
