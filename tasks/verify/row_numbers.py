@@ -61,10 +61,11 @@ def key_groups(keys: Iterable[Key], size: int) -> Iterator[list[tuple[Cell, ...]
 
 
 def is_between(low: float, high: float) -> Callable[[Key], bool]:
-    """A test whether a key's place among all, by its hash, is in this part."""
+    """A test whether a key's place among all, by its hash, is in this part. What is beyond 1 goes
+    on at 0."""
     # Of the 32 bits that `_place` gives, so the parts share no key and leave none out.
     least, most = int(low * 2**32), int(high * 2**32)
-    return lambda key: least <= _place(key) < most
+    return lambda key: (_place(key) - least) % 2**32 < most - least
 
 
 def _place(key: Key) -> int:

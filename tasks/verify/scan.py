@@ -151,6 +151,12 @@ class Scan:
 
     def _in_buckets(self) -> Iterator[set[Key]]:
         chosen = self._sampled_buckets()
+        yield from self._of_buckets(chosen)
+        if chosen is not None and self._is_nothing_compared():
+            yield from self._of_buckets(None)
+
+    def _of_buckets(self, chosen: Sequence[int] | None) -> Iterator[set[Key]]:
+        """The suspect keys of these buckets; None: of all."""
 
         def where(side: SourceSide | TargetSide) -> str:
             if chosen is None:
@@ -201,14 +207,31 @@ class Scan:
 
     def _in_streams(self) -> Iterator[set[Key]]:
         """Compares all rows, in as many passes as needed for their keys to fit into memory. A
-        sample is one of keys."""
+        sample is one of keys, those that follow a random one by their hashes."""
+        yield from self._parts(self.sample)
+        if self.sample < 1 and self._is_nothing_compared():
+            yield from self._parts(1.0)
+
+    def _is_nothing_compared(self) -> bool:
+        """Whether the sample has no row, as of a small table, which would be called equal. Then
+        nothing counts as done."""
+        if self.report.source_rows or self.report.target_rows:
+            return False
+        self.report.chunks = self.report.chunks_skipped = 0
+        return True
+
+    def _parts(self, share: float) -> Iterator[set[Key]]:
         estimate = sum(side.estimate() for side in self.sources)
-        share = self.sample
         # Each pass reads both tables whole and keeps one part of the keys.
         parts = int(estimate * share) // KEYS_IN_MEMORY + 1
+        first = 0.0
+        if share < 1:
+            first = random.random()
+            # In parts of that size.
+            self.report.chunks_skipped = max(1, round(parts / share) - parts)
         for part in range(parts):
             self.report.chunks += 1
-            low, high = share * part / parts, share * (part + 1) / parts
+            low, high = first + share * part / parts, first + share * (part + 1) / parts
             is_whole = low == 0 and high == 1
             is_part = None if is_whole else is_between(low, high)
             found = self._rows([side.rows() for side in self.sources], self.target.rows(), is_part)

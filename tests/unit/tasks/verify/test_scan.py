@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.tasks.verify import scan
 from cdcbus.tasks.verify.report import Example, Kind
 from cdcbus.tasks.verify.sql.checksums import Sums
-from cdcbus.tasks.verify.subject import Way
+from cdcbus.tasks.verify.subject import Subject, Way
 from tests.unit.tasks.verify.two_sides import (
     World,
     buckets,
@@ -176,6 +177,27 @@ def test_a_sample_of_a_stream_is_of_the_same_keys_on_both_sides() -> None:
     report = world.comparison.run()
     assert report.is_equal
     assert 50 < report.source_rows == report.target_rows < 150
+    assert (report.chunks, report.chunks_skipped) == (1, 1)
+
+
+def test_samples_of_a_stream_are_of_other_keys_each_time() -> None:
+    """Otherwise rows of all other keys are never compared."""
+    found = set[str]()
+    for _ in range(40):
+        report = World(rows(*range(8)), [], streamed(), sample=0.3).comparison.run()
+        assert 1 <= report.chunks_skipped + report.chunks <= 3
+        found |= {example.digest for example in report.examples}
+    assert len(found) == 8
+
+
+@pytest.mark.parametrize("what", [streamed, buckets])
+def test_a_small_table_of_which_a_sample_has_no_row_is_compared_whole(
+    monkeypatch: pytest.MonkeyPatch, what: Callable[[], Subject]
+) -> None:
+    monkeypatch.setattr(scan, "BUCKETS", 10**9)
+    report = World(rows(1, 2), rows(1), what(), sample=1e-9).comparison.run()
+    assert (report.source_rows, report.chunks_skipped) == (2, 0)
+    assert report.result == "different"
 
 
 def test_buckets_of_several_sources_are_summed_up() -> None:
