@@ -6,15 +6,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cdcbus.ops.alarms.channels import Receiver
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.bus import ALARM_LIMIT_KEYS
+from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.config.keys.task import KEYS
 from cdcbus.tasks.config.keys.types import Window
 from cdcbus.tasks.config.placeholders import interpolate
 from cdcbus.tasks.zookeeper.task_configs import Dist
+
+SCHEDULE: Final = "verify.schedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Limits:
     alarm to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how
     often an hour a stuck task is restarted. `windows`: when notices are sent, in minutes of the day
     by this machine's clock; none: always. `receivers`: the people of the task. `is_verified`:
-    whether the task is verified by schedule, so that differences are alarms."""
+    whether the task is verified by schedule, so that differences are alarms; `schedule`: when, None
+    where that cannot be read."""
 
     lag_records: int = 10_000
     lag_records_hold_seconds: int = 60
@@ -40,6 +44,7 @@ class Limits:
     windows: tuple[Window, ...] = ()
     receivers: tuple[Receiver, ...] = ()
     is_verified: bool = False
+    schedule: Schedule | None = None
 
     def is_in_window(self, now: float) -> bool:
         """Whether notices are sent at this time."""
@@ -109,8 +114,18 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
         recoveries=alarm["alarm.recoveries"],
         windows=alarm["alarm.windows"] or (),
         receivers=_receivers(dist.get("receiver"), environ),
-        is_verified=bool(dist.get("verify.schedule")),
+        is_verified=bool(dist.get(SCHEDULE)),
+        schedule=_schedule(dist, environ),
     )
+
+
+def _schedule(dist: Dist, environ: Mapping[str, str]) -> Schedule | None:
+    try:
+        found: Schedule | None = _own(SCHEDULE, dist, environ)
+    # The node that cannot read it stores that as a failed verify: no reason to watch nothing else.
+    except ConfigError:
+        return None
+    return found
 
 
 def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[Receiver, ...]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.verify.last import LastVerify, sentence_of_different, sentence_of_unproved
 from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.znode import epoch_seconds
 
 # Tasks report every 5 s, and every 15 s while idle, so several reports were missed by then.
 SILENT_SECONDS = 60.0
@@ -21,6 +23,8 @@ OF_STATE = ("error", "retrying", "starting")
 START_HOLDS = 3
 # How long the alarm stays after the last late record.
 LATE_SECONDS = 3600.0
+# A verify of large tables takes hours, and waits for those of the node's other tasks.
+OVERDUE_HOLD_SECONDS = 86_400.0
 AT_REST = (State.NEW, State.STOPPED, State.DONE)
 
 
@@ -84,6 +88,8 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
             yield condition("unequal", _shortened(sentence), 0)
         if sentence := sentence_of_unproved(seen.verified):
             yield condition("unverified", _shortened(sentence), 0)
+        elif sentence := _overdue(seen.verified, limits.schedule, seen.now):
+            yield condition("unverified", sentence, OVERDUE_HOLD_SECONDS)
     # Only a task at work has figures that are true now.
     if seen.state not in (State.WORKING, State.RETRYING):
         return
@@ -94,6 +100,22 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         yield condition("silent", sentence, 0)
         return  # the report is too old to say more
     yield from _of_work(seen, seen.stat, limits, condition)
+
+
+def _overdue(last: LastVerify, schedule: Schedule | None, now: float) -> str:
+    """A sentence about a result that is older than its schedule allows; else empty."""
+    ended = epoch_seconds(last.ended)
+    if schedule is None or ended is None:
+        return ""
+    due = schedule.after(ended)
+    # The next one may be running: it is overdue once one more would have begun.
+    later = None if due is None else schedule.after(due)
+    if later is None or now < later:
+        return ""
+    return (
+        f"the last verify ended at {last.ended} UTC, and none has ended since, although "
+        "verify.schedule has ordered more: look at the log of the node that runs the task"
+    )
 
 
 def _shortened(text: str) -> str:

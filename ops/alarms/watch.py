@@ -29,7 +29,7 @@ from cdcbus.ops.alarms.grouping import (
     severity_of,
     subject_of,
 )
-from cdcbus.ops.alarms.limits import Limits, limits_of
+from cdcbus.ops.alarms.limits import SCHEDULE, Limits, limits_of
 from cdcbus.ops.alarms.rules import AT_REST, RECOVERED_BY_RESTART, Condition, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
 from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
@@ -42,6 +42,7 @@ from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
@@ -325,6 +326,7 @@ class Watch:
 
     def _limits(self, task_id: str) -> Limits:
         """The task's own limits; where these cannot be read, those of the settings."""
+        dist: Dist = {}
         try:
             # a damaged text gives the limits of the settings: such a task needs its alarms most
             dist = DistNodes(self.client).get(task_id) or {}
@@ -334,7 +336,9 @@ class Watch:
                 f"limits {task_id}",
                 f"task {task_id}: {error}; until then the alarm limits of the settings apply",
             )
-            return limits_of({}, self.settings, {})
+            # It is still verified, and what that has found is still an alarm.
+            kept = {SCHEDULE: dist[SCHEDULE]} if SCHEDULE in dist else {}
+            return limits_of(kept, self.settings, self.bus.filling)
 
 
 def _is_cured_by_restart(notice: Notice) -> bool:

@@ -77,6 +77,7 @@ class VerifySchedule:
         # Not cached, as what was just written counts.
         self._nodes = VerifyNodes(client)
         self._settings, self._complain = settings, Complaints().complain
+        self._by = f"node {settings.node_id}"
         self._start_process = start or start_verify
         self._running: Running | None = None
 
@@ -114,14 +115,16 @@ class VerifySchedule:
         if code < 0:
             error = f"its process was ended by signal {-code}"
         LOG.warning("verify of task %s could not be done: %s", running.task_id, error)
-        failed = failed_verify(
-            error,
-            self._nodes.last(running.task_id),
-            running.begun.stamp,
-            now(),
-            f"node {self._settings.node_id}",
-        )
+        last = self._nodes.last(running.task_id)
+        failed = failed_verify(error, last, running.begun.stamp, now(), self._by)
         self._nodes.put_last(running.task_id, failed)
+
+    def _put_failed_once(self, task_id: str, error: str) -> None:
+        """Stores a verify that failed before it began, unless that is stored already."""
+        last, stamp = self._nodes.last(task_id), now()
+        failed = failed_verify(error, last, stamp, stamp, self._by)
+        if last is None or last.error != failed.error:
+            self._nodes.put_last(task_id, failed)
 
     def _begin(self) -> None:
         """Starts to verify the task that has waited longest."""
@@ -134,6 +137,8 @@ class VerifySchedule:
                 self._complain(task_id, "")
             except ConfigError as error:
                 self._complain(task_id, f"task {task_id} is not verified: {error}")
+                # Otherwise the result before would stand for good, and no alarm would come.
+                self._put_failed_once(task_id, str(error))
                 continue
             if wanted is None:
                 continue

@@ -232,8 +232,13 @@ def now() -> str:
 
 def age_seconds(stamp: str) -> float | None:
     """How long ago a time in the form of `now` was; None for any other text."""
+    moment = epoch_seconds(stamp)
+    return None if moment is None else time.time() - moment
+
+
+def epoch_seconds(stamp: str) -> float | None:
+    """A time in the form of `now` as epoch seconds; None for any other text."""
     try:
-        moment = datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)
+        return datetime.strptime(stamp, STAMP).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
-    return time.time() - moment.timestamp()

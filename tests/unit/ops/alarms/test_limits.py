@@ -11,6 +11,7 @@ import pytest
 from cdcbus.ops.alarms.channels import Receiver
 from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 
 
@@ -92,3 +93,11 @@ def test_windows_are_by_this_machines_clock_and_may_pass_midnight(
 ) -> None:
     now = time.mktime((2026, 5, 4, hour, 0, 0, 0, 0, -1))
     assert Limits(windows=windows).is_in_window(now) is expected
+
+
+def test_a_schedule_that_cannot_be_read_leaves_the_limits_as_they_are(tmp_path: Path) -> None:
+    """The node that cannot read it stores a failed verify."""
+    found = limits({"verify.schedule": "6h", "alarm.lagSeconds": 30}, tmp_path)
+    assert (found.is_verified, found.schedule) == (True, Schedule(every=21_600.0))
+    found = limits({"verify.schedule": "${env:WHEN}", "alarm.lagSeconds": 30}, tmp_path)
+    assert (found.is_verified, found.schedule, found.lag_seconds) == (True, None, 30)

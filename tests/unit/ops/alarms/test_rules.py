@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.ops.alarms.rules import LONGEST_REASON, Seen, conditions
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.verify.last import LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.stat import Stat
 
@@ -169,3 +171,22 @@ def test_what_a_verify_has_found_is_wrong_at_once_and_while_the_task_is_started(
     starting = rules(replace(WORKING, state=State.STARTING, verified=last))
     assert [rule for rule in starting if rule != "starting"] == wanted
     assert rules(replace(WORKING, state=State.STOPPED, verified=last)) == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "schedule", "is_overdue"),
+    [
+        (47.9, Schedule(every=86_400.0), False),
+        (48.1, Schedule(every=86_400.0), True),
+        (48.1, None, False),
+    ],
+)
+def test_a_result_that_is_older_than_its_schedule_is_wrong_after_a_day(
+    hours: float, schedule: Schedule | None, is_overdue: bool
+) -> None:
+    """Also an equal one: nobody knows whether that is still so."""
+    ended = f"{datetime.fromtimestamp(WORKING.now - hours * 3600, UTC):%Y-%m-%d %H:%M:%S}"
+    seen = replace(WORKING, verified=LastVerify("x", ended))
+    found = conditions(seen, replace(LIMITS, schedule=schedule))
+    assert [each.rule for each in found] == ["unverified"] * is_overdue
+    assert all(each.hold_seconds == 86_400 for each in found)

@@ -17,6 +17,7 @@ from cdcbus.ops.alarms.store import AlarmNodes, TaskAlarms
 from cdcbus.ops.alarms.watch import AGAIN_SECONDS, REFUSED_SECONDS, Watch
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.verify.last import LastVerify, NotEqual, VerifyNodes
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
@@ -197,3 +198,14 @@ def test_a_command_that_is_given_while_a_stuck_task_is_started_again_counts() ->
     bus = Stuck()
     bus.before_audit = lambda: bus.tasks.want("7", False, "bob")
     assert bus.look() == "bob: stop"
+
+
+def test_a_table_that_differs_is_an_alarm_though_the_limits_cannot_be_read() -> None:
+    bus = Stuck()
+    bus.put("/datas/task/7/dist/t", {"verify.schedule": "6h", "alarm.lagSeconds": "${env:NONE}"})
+    found = NotEqual("shop.orders", "different", 2, "then")
+    client: Any = bus
+    VerifyNodes(client).put_last("7", LastVerify("then", "then", tables=(found,)))
+    bus.look()
+    alarms, _ = AlarmNodes(client).get("7")
+    assert "unequal" in alarms.alarms

@@ -15,7 +15,7 @@ from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.task_process import TaskProcess
 from cdcbus.ops.node.verify_schedule import VerifyOrder, VerifySchedule, wanted_of
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.verify.last import Begun, LastVerify, VerifyNodes
+from cdcbus.tasks.verify.last import Begun, LastVerify, NotEqual, VerifyNodes
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
@@ -196,6 +196,30 @@ def test_tasks_of_other_kinds_and_without_a_schedule_are_left_alone(beside: Besi
     beside.is_long_ago("8", 2)
     beside.schedule.look()
     assert beside.ids == ["8"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("verify.schedule", "often"),
+        ("verify.schedule", "${env:WHEN}"),
+        ("verify.throttle", "${env:MANY}"),
+    ],
+)
+def test_a_schedule_that_cannot_be_used_is_a_verify_that_failed(
+    beside: Beside, key: str, value: str
+) -> None:
+    """Otherwise the result before would stand, without an alarm."""
+    differs = NotEqual("shop.orders", "different", 2, "then")
+    beside.nodes.put_last("7", LastVerify("then", "then", "node n1", tables=(differs,)))
+    beside.texts["7"] = {**TEXT, key: value}
+    beside.schedule.look()
+    failed = beside.last("7")
+    assert key in failed.error
+    assert (failed.word, failed.different) == ("error", [differs])
+    beside.nodes.put_last("7", replace(failed, ended="earlier"))
+    beside.schedule.look()
+    assert beside.last("7").ended == "earlier"
 
 
 def test_a_throttle_that_is_not_given_is_the_default() -> None:
