@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from cdcbus.plugins.rowchange import Cell
-from cdcbus.tasks.verify.lag import Lag, Moment
+from cdcbus.tasks.verify.lag import Ends, Lag, Moment
 from cdcbus.tasks.verify.report import EXAMPLES, Example, Kind, TableReport
 from cdcbus.tasks.verify.row_numbers import (
     Key,
@@ -52,7 +52,7 @@ class Options:
 class Comparison:
     """The comparison of one table. `told` is called with the number of source rows done so far.
     `others`: the other tasks that may write to the target table, whose rows are not known from
-    extra ones."""
+    extra ones. `is_narrowed`: only some rows are compared; each side may find others of them."""
 
     subject: Subject
     sources: Sequence[SourceSide]
@@ -61,6 +61,7 @@ class Comparison:
     options: Options
     told: Callable[[int], None] = lambda rows: None
     others: Sequence[str] = ()
+    is_narrowed: bool = False
     report: TableReport = field(init=False)
     different: dict[Key, Kind] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
@@ -75,13 +76,36 @@ class Comparison:
         )
 
     def run(self) -> TableReport:
+        begun = self.lag.ends()
         self._compare()
         if self.report.is_cut and not (self.report.differences or self.report.behind):
             # All these rows were only in flight, so the rest can be read now.
             self.__post_init__()
             self._compare()
+        if self._is_off_since(begun):
+            self.__post_init__()
+            self._compare()
+            if self._is_off_since(begun):
+                self.report.error = (
+                    f"{self.report.source_rows:,} rows at the source, "
+                    f"{self.report.target_rows:,} at the target, and none of them is found to "
+                    "differ, although nothing has changed meanwhile: compare the keys on both sides"
+                )
         self.report.seconds = time.monotonic() - self._began
         return self.report
+
+    def _is_off_since(self, begun: Ends) -> bool:
+        """Whether one side has more rows, though no row differs, and nothing has changed that could
+        be the reason: the source stands where it stood, and the target has all of that. What was on
+        its way during a first pass has then arrived before a second."""
+        report = self.report
+        if report.result != "equal" or report.source_rows == report.target_rows:
+            return False
+        if self.others or self.is_narrowed:
+            return False
+        if self.lag.ends() != begun:
+            return False
+        return self._wait(Moment(begun), time.monotonic() + self.options.patience)
 
     def _compare(self) -> None:
         self.report.is_partial = self.lag.is_partial

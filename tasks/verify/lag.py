@@ -64,11 +64,15 @@ class Lag:
         self._given_up_at: object = None
 
     def now(self) -> Moment:
+        return Moment(self.ends())
+
+    def ends(self) -> Ends:
+        """Where the sources' binlogs end now."""
         ends = {}
         for feed in self._feeds:
             end = servers.latest_position(self._connections[feed.place])
             ends[feed.place] = BinlogCoordinates(end.file, end.pos)
-        return Moment(ends)
+        return ends
 
     def server(self, feed: Feed) -> str:
         """The identity of the source's server, whose rows are compared."""

@@ -374,6 +374,7 @@ def comparison_of(
         options,
         lambda rows: told(subject.name, rows, estimate),
         _others(opened, target),
+        is_narrowed=bool(where),
     )
 
 

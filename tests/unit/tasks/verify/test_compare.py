@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -225,6 +226,37 @@ def test_a_row_whose_key_has_no_literal_is_not_lost() -> None:
     assert counted(world) == {Kind.EXTRA: 1, Kind.DIFFERENT: 1}
     examples = {str(example.key["id"]): example for example in world.comparison.report.examples}
     assert (examples["NaN"].kind, examples["2"].columns) == (Kind.EXTRA, ("name",))
+
+
+def lost(**options: Any) -> World:
+    """A comparison that does not find a row of the target again, which it has read."""
+    world = World(rows(1), rows(1, 2), **options)
+    target: Any = world.target
+    target.among = lambda _: target._named("none", lambda _: False)
+    return world
+
+
+def test_tables_with_other_numbers_of_rows_are_not_equal_while_nothing_changes() -> None:
+    """Whatever is the reason that no row was found to differ."""
+    world = lost()
+    report = world.comparison.run()
+    assert report.result == "error"
+    assert "1 rows at the source, 2 at the target, and none of them is found" in report.error
+    for name in ("is_moving", "has_come"):
+        world = lost(patience=0)
+        setattr(world.clock, name, name == "is_moving")
+        assert world.comparison.run().result == "equal"
+    world = lost()
+    # A collation of one side can find more rows by the condition of --where.
+    world.comparison.is_narrowed = True
+    assert world.comparison.run().result == "equal"
+
+
+def test_a_row_that_went_away_after_it_was_read_is_no_reason_for_doubt() -> None:
+    world = World(rows(1), rows(1, 2))
+    world.clock.then = lambda _: world.target.held.__setitem__(slice(None), rows(1))
+    report = world.comparison.run()
+    assert (report.result, report.source_rows, report.target_rows) == ("equal", 1, 1)
 
 
 def test_only_some_of_many_differences_are_shown() -> None:

@@ -20,7 +20,7 @@ from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.verify.compare import Comparison, Options
-from cdcbus.tasks.verify.lag import Moment
+from cdcbus.tasks.verify.lag import Ends, Moment
 from cdcbus.tasks.verify.report import Kind
 from cdcbus.tasks.verify.sql.checksums import Digest, Sums
 from cdcbus.tasks.verify.subject import Cells, Subject, Way, subject_of
@@ -193,7 +193,10 @@ class Clock:
     def now(self) -> Moment:
         self.looks += 1
         self.then(self.looks)
-        return Moment({PLACE: BinlogCoordinates("bin.1", 4 + self.looks * self.is_moving)})
+        return Moment(self.ends())
+
+    def ends(self) -> Ends:
+        return {PLACE: BinlogCoordinates("bin.1", 4 + self.looks * self.is_moving)}
 
     def has_passed(self, _: Moment) -> bool:
         return self.has_come
