@@ -263,11 +263,13 @@ class _FetchLag:
                 self._close()
                 return Lag(last_row_ms=position.timestamp_ms)
             end = servers.latest_position(self._connection)
-            here = BinlogCoordinates(position.file, position.pos)
+            # Beyond an XA transaction that is still prepared, what was published since counts.
+            edge = position.published or position
+            here = BinlogCoordinates(edge.file, edge.pos)
             is_at_end = here >= BinlogCoordinates(end.file, end.pos)
             # File sizes matter only where the two positions are in different files.
             files = []
-            if position.file != end.file:
+            if edge.file != end.file:
                 files = servers.binlog_files(self._connection)
             skew_seconds = self._skew_seconds()
         # The next call opens another connection.
@@ -280,7 +282,7 @@ class _FetchLag:
             seconds, unread_bytes = 0.0, 0
         else:
             seconds = self._seconds_since(position.timestamp_ms, skew_seconds)
-            unread_bytes = bytes_between(files, (position.file, position.pos), (end.file, end.pos))
+            unread_bytes = bytes_between(files, (edge.file, edge.pos), (end.file, end.pos))
         kept_bytes = int(self._variables.get(_MOST_BYTES) or 0)
         share, place = binlog_unread(unread_bytes, kept_bytes)
         return Lag(

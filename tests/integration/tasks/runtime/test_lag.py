@@ -18,7 +18,7 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.positions import BinlogPosition, TopicPartition
+from cdcbus.plugins.positions import BinlogPosition, Published, TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -153,6 +153,15 @@ def test_a_fetch_tasks_lag_in_bytes_is_what_the_source_has_written_since(
     assert behind.seconds is not None and 9 <= behind.seconds < HOUR
     assert behind.skew_seconds is not None and abs(behind.skew_seconds) < 60
     assert behind.is_behind
+
+    def is_read() -> bool:
+        """As while an XA transaction is prepared, before which reading would resume."""
+        end = end_of_binlog()
+        beyond = replace(start, published=Published(end.file, end.pos))
+        lag = measure(FetchProgress(position=beyond))
+        return (lag.seconds, lag.bytes) == (0.0, 0)
+
+    wait_until(is_read, "the end to be where it is published")
     source_cursor.execute("FLUSH BINARY LOGS")
     longer = measure(FetchProgress(position=start))
     assert longer.bytes is not None and longer.bytes > behind.bytes
