@@ -128,7 +128,7 @@ class _Fetch:
                 self.deliver.take_over()  # Kafka may know the position
             start, _ = start_position(task, self.positions, source)
             if self.positions.load() is None:
-                refuse_to_skip(task, source.server, start)
+                refuse_to_skip(task, source, start, self.positions.path)
         check_mapper(task)
 
     def attempt(self) -> None:

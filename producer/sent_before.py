@@ -3,82 +3,93 @@ where ZooKeeper has lost everything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from contextlib import suppress
 
 from cdcbus.plugins.dates import utc_text
-from cdcbus.plugins.errors import ConversionError, NoPosition, PositionError
+from cdcbus.plugins.errors import BusError, ConversionError, NoPosition, PositionError
 from cdcbus.plugins.kafka.topic_log import TopicLog, access_to
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import RowChange
+from cdcbus.plugins.rowchange import Origin, RowChange
+from cdcbus.plugins.start import Edge
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.binlog.gtid import parse_gtids
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.server.connection import Server
+from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.table_filter import TableFilter
 
+LOG = logging.getLogger(__name__)
 NEWEST_RECORDS = 10
 """Of each partition. The last ones can be no rows, as transaction markers are not."""
 
 
-def refuse_to_skip(task: FetchTask, server: Server, start: BinlogPosition) -> None:
-    """Raises NoPosition if the task's topics hold a row that this server has logged before `start`,
-    of a table that the task reads: what was logged between the two would be skipped. Formats that
-    do not say which server has logged a row pass, as oggJson does. Raises BusError."""
-    newest: RowChange | None = None
-    for change in _rows_of(task):
-        if _is_before(change, server, start) and (newest is None or _is_later(change, newest)):
-            newest = change
-    if newest is None:
+def refuse_to_skip(task: FetchTask, source: BinlogSource, start: BinlogPosition, path: str) -> None:
+    """Raises NoPosition if a task without a position would begin at the end of the binlog although
+    its topics hold a row that this source has logged before, and more has been logged since.
+    `path`: of the position. Only where that is certain: other tasks and other sources may fill the
+    same topics."""
+    # A place or time is an operator's decision, and a snapshot sends all rows again.
+    if task.start is not Edge.LATEST or task.snapshot is not SnapshotMode.NEVER:
         return
-    origin, reset = newest.origin, f"cdcbus offset reset {task.task_id} --to"
+    newest = max(_rows_of(task), key=_place, default=None)
+    if newest is None or not _is_of(source.server, newest.origin, start):
+        return
+    if not source.has_logged(newest.origin, start):
+        return
+    origin = newest.origin
     logged_at = utc_text(origin.commit_ms, separator="T", zone="Z")
     raise NoPosition(
-        f"task {task.task_id} has no position in ZooKeeper, as before its first start, but its "
-        f"topics hold rows that it has read from this source up to {origin.file}:{origin.pos} "
-        f"({newest.table.id}). It would skip those between there and {start.file}:{start.pos}, "
-        "where consumer.offset starts. If ZooKeeper has lost its data, let the task resume there: "
-        f"{reset} {logged_at}; to skip the rows: {reset} {start.file}:{start.pos}"
+        f"task {task.task_id} has no position at {path}, as before its first start, but its topics "
+        "hold rows that it has read from this source up to "
+        f"{origin.file}:{origin.pos} ({newest.table.id}). With consumer.offset=latest it would "
+        f"skip what was logged between there and {start.file}:{start.pos}. If the position was "
+        f"lost, as with all of ZooKeeper, resume with consumer.offset={logged_at}; to skip the "
+        f"rows: consumer.offset={start.file}:{start.pos}"
     )
 
 
-def _rows_of(task: FetchTask) -> Iterator[RowChange]:
-    """The newest rows in the task's topics, of tables that it reads."""
+def _rows_of(task: FetchTask) -> list[RowChange]:
+    """The newest rows in the task's topics that say where they were logged, of tables that it
+    reads; none where Kafka does not let it look."""
+    config = task.publish
     accepts = TableFilter(task.tables).accepts
-    converter = make_converter(task.publish.converter)
-    with TopicLog(access_to(task.publish)) as log:
-        known = log.topics()
-        for topic in named_topics(task.publish):
-            if topic not in known:
-                continue  # it may be made later
-            for record in log.newest(topic, NEWEST_RECORDS):
-                try:
-                    changes = converter.from_bytes(record.value or b"")
-                except ConversionError:
-                    continue  # somebody else's, as a dead letter is
-                yield from (change for change in changes if accepts(change.table.id))
-
-
-def _is_before(change: RowChange, server: Server, start: BinlogPosition) -> bool:
-    """Whether this server has logged the row before `start`."""
-    origin = change.origin
-    if not origin.file:
-        return False
-    if server.has_gtids and origin.gtid and start.gtid:
-        return _covers(start.gtid, origin.gtid, is_mariadb=server.is_mariadb)
-    here = BinlogCoordinates(origin.file, origin.pos)
-    return origin.server_id == server.server_id and here < BinlogCoordinates(start.file, start.pos)
-
-
-def _covers(before: str, gtid: str, *, is_mariadb: bool) -> bool:
+    converter = make_converter(config.converter)
+    rows: list[RowChange] = []
     try:
-        row = parse_gtids(gtid, is_mariadb=is_mariadb)
+        with TopicLog(access_to(config)) as log:
+            known = log.topics()
+            # Dead letters may be another task's.
+            topics = set(named_topics(config)) - {config.dead_letter_topic}
+            for topic in topics & known.keys():
+                for record in log.newest(topic, NEWEST_RECORDS):
+                    with suppress(ConversionError):
+                        rows += converter.from_bytes(record.value or b"")
+    except BusError as error:
+        # A fetch task needs no right to read its topics.
+        LOG.info(
+            "task %s: whether its topics hold rows from before is not known: %s",
+            task.task_id,
+            error,
+        )
+        return []
+    return [row for row in rows if row.origin.file and accepts(row.table.id)]
+
+
+def _is_of(server: Server, row: Origin, start: BinlogPosition) -> bool:
+    """Whether the row can have come from this server, or through it from another one."""
+    if row.server_id == server.server_id:
+        return True
+    if not (server.has_gtids and row.gtid and start.gtid):
+        return False
+    try:
+        gtid = parse_gtids(row.gtid, is_mariadb=server.is_mariadb)
     except PositionError:
         return False  # of another kind of server
-    return parse_gtids(before, is_mariadb=is_mariadb).covers(row)
+    return parse_gtids(start.gtid, is_mariadb=server.is_mariadb).covers(gtid)
 
 
-def _is_later(change: RowChange, other: RowChange) -> bool:
-    here, there = (BinlogCoordinates(each.origin.file, each.origin.pos) for each in (change, other))
-    return here > there
+def _place(row: RowChange) -> BinlogCoordinates:
+    return BinlogCoordinates(row.origin.file, row.origin.pos)

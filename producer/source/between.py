@@ -1,4 +1,4 @@
-"""Whether any transaction lies between two places of a binlog."""
+"""What lies between two places of a binlog."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ NO_ROWS: Final = frozenset(
 """Types of the events at a file's head and end."""
 MOST_EVENTS: Final = 20
 NO_RIGHT: Final = (1227, 1220, 1142)
+ROWS: Final = ("Write_rows", "Update_rows", "Delete_rows", "Transaction_payload")
+"""How the types of events with rows begin, of either server, compressed or not."""
 
 
 def is_nothing_between(
@@ -45,3 +47,23 @@ def is_nothing_between(
             raise
         return False
     return True
+
+
+def has_more_after_rows(
+    connection: Connection, rows: BinlogCoordinates, end: BinlogCoordinates
+) -> bool:
+    """Whether an event with rows begins at this place, and a transaction lies between its own and
+    `end`. Returns False where it cannot tell."""
+    try:
+        sql = f"SHOW BINLOG EVENTS IN %s FROM {rows.pos} LIMIT {MOST_EVENTS}"
+        events = servers.query(connection, sql, (rows.file,))
+    except pymysql.Error:
+        return False  # no such file, or no event there
+    if not events or int(events[0][1]) != rows.pos or not events[0][2].startswith(ROWS):
+        return False
+    for _, _, kind, _, end_pos, info in events:
+        if kind in ("Xid", "Transaction_payload") or (kind == "Query" and info == "COMMIT"):
+            here = BinlogCoordinates(rows.file, int(end_pos))
+            return here < end and not is_nothing_between(connection, here, end)
+    # Its transaction is long: whether another one follows is not looked for.
+    return False

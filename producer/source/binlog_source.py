@@ -18,6 +18,7 @@ from cdcbus.plugins.errors import (
     SourceUnavailable,
 )
 from cdcbus.plugins.positions import BinlogPosition, Published
+from cdcbus.plugins.rowchange import Origin
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
 from cdcbus.producer.binlog.dump_stream import (
@@ -34,6 +35,7 @@ from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.source.between import has_more_after_rows
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.source.end_watch import EndWatch, Sent
 from cdcbus.producer.source.event_reader import Reading
@@ -312,6 +314,16 @@ class BinlogSource:
                 watch.see(batch, reading.sent)
                 self._sent = reading.sent
                 yield batch
+
+    def has_logged(self, row: Origin, before: BinlogPosition) -> bool:
+        """Whether this server has logged the row, and other transactions between it and `before`.
+        False where it cannot tell. Raises SourceUnavailable, SourceMisconfigured."""
+        rows = BinlogCoordinates(row.file, row.pos)
+        end = BinlogCoordinates(before.file, before.pos)
+        with servers.reported(self._config):
+            return has_more_after_rows(self._connection, rows, end) and (
+                self._binlog.created_ms(row.file) <= row.commit_ms
+            )
 
     def has_more(self) -> bool:
         """Whether more of the binlog has arrived than `batches` has yielded."""

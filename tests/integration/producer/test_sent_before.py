@@ -12,11 +12,12 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import NoPosition
+from cdcbus.plugins.errors import BusRejected, NoPosition
+from cdcbus.plugins.kafka.topic_log import TopicLog
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.start import AtTime, Edge
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, ids
@@ -60,9 +61,7 @@ def test_a_task_that_has_lost_its_position_does_not_begin_at_the_end_of_the_binl
         running.ends()
     assert f"up to {position(source_cursor).file}:" in str(refused.value)
     # What the sentence says to do: the second of the last row begins again.
-    advised = re.search(
-        rf"resume there: cdcbus offset reset {name} --to (\S+);", str(refused.value)
-    )
+    advised = re.search(r"resume with consumer\.offset=(\S+);", str(refused.value))
     assert advised is not None
     logged_at = datetime.fromisoformat(advised[1])
     again = replace(task, start=AtTime(int(logged_at.timestamp() * 1000)))
@@ -81,7 +80,44 @@ def test_rows_may_be_read_once_more(
     assert ids(kafka, name) == [1, 1]
 
 
-@pytest.mark.parametrize("what", ["another server", "another table", "junk"])
+def test_a_task_begins_at_the_end_where_nothing_was_logged_since(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str
+) -> None:
+    """As one that was removed and made again while the source was idle."""
+    sent(task, MemoryPositions(), source_cursor, 1, 2)
+    source_cursor.execute("FLUSH BINARY LOGS")
+    sent(task, MemoryPositions(), source_cursor, 3)
+    assert sorted(ids(kafka, name)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "how", ["a place is given", "a snapshot sends all rows", "no right to look"]
+)
+def test_it_begins_where_it_is_told_to(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    how: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent(task, MemoryPositions(), source_cursor, 1)
+    insert(source_cursor, 2)
+    if how == "a place is given":
+        task = replace(task, start=position(source_cursor))
+    elif how == "a snapshot sends all rows":
+        task = replace(task, snapshot=SnapshotMode.INITIAL)
+    else:
+
+        def refuse(*_: object) -> None:
+            raise BusRejected("Kafka refuses: Read on the topic")
+
+        monkeypatch.setattr(TopicLog, "newest", refuse)
+    sent(task, MemoryPositions(), source_cursor, 3)
+    assert {1, 3} <= {*ids(kafka, name)}
+
+
+@pytest.mark.parametrize("what", ["another server", "another place", "another table", "junk"])
 def test_rows_of_others_in_the_topic_are_no_hindrance(
     task: FetchTask, source_cursor: Cursor, kafka: str, name: str, what: str
 ) -> None:
@@ -93,6 +129,9 @@ def test_rows_of_others_in_the_topic_are_no_hindrance(
     origin = Origin(end.file, 4, "", server_id, 1_700_000_000_000_000)
     if what == "another server":
         origin = replace(origin, server_id=server_id + 1)
+    elif what == "another place":
+        # As of another shard with the same server_id: what is there is not rows.
+        origin = replace(origin, pos=end.pos)
     elif what == "another table":
         table = replace(table, id=TableId("elsewhere", "t"))
     value = make_converter("canalRow").to_bytes(
