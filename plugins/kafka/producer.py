@@ -16,7 +16,7 @@ import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
 from cdcbus.plugins.kafka.certificates import written_at
 from cdcbus.plugins.kafka.client_errors import (
     INVALID,
@@ -135,11 +135,13 @@ class KafkaWriter(ABC, Generic[Large]):
         self._warned_at: float | None = None
 
     def _new_client(self) -> Producer:
-        self._certificates = written_at(self._options)
+        certificates = written_at(self._options)
         try:
-            return Producer(self._options)
+            client = Producer(self._options)
         except KafkaException as error:
             raise not_made(error) from error
+        self._certificates = certificates
+        return client
 
     def __enter__(self) -> Self:
         """Checks the topics. Raises BusUnavailable if no broker answers, BusRejected if a topic
@@ -156,9 +158,13 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def renew(self) -> None:
         """Replaces a client that cannot continue by a new one; records that it has not sent yet are
-        dropped."""
+        dropped. Raises BusUnavailable where none can be made, as while a certificate is renewed and
+        its key is not yet."""
         self.client.purge()
-        self.client = self._new_client()
+        try:
+            self.client = self._new_client()
+        except ConfigError as error:
+            raise BusUnavailable(f"no new Kafka client can be made: {error}") from error
         self.is_fenced = self.is_stuck = False
 
     def start(self) -> None:

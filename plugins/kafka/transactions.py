@@ -46,16 +46,20 @@ class Transaction:
     ) -> None:
         self._writer = writer
         self._config = config
-        self._group = Consumer(
+        self._group_name = group
+        self._group = self._new_group()
+        self._place = confluent_kafka.TopicPartition(topic, partition)
+        self._is_open = False
+
+    def _new_group(self) -> Consumer:
+        return Consumer(
             {
-                **writer.connecting,
-                "bootstrap.servers": config.servers,
-                "group.id": group,
+                **self._writer.connecting,
+                "bootstrap.servers": self._config.servers,
+                "group.id": self._group_name,
                 "logger": LIBRARY_LOG,
             }
         )
-        self._place = confluent_kafka.TopicPartition(topic, partition)
-        self._is_open = False
 
     def take_over(self) -> None:
         """Ends the transaction of the earlier holder of this name, even of a process that still
@@ -65,6 +69,8 @@ class Transaction:
         writer.start()
         if writer.is_fenced or writer.is_stuck:
             writer.renew()
+            # It has read the same certificates.
+            self._group = self._new_group()
             self._is_open = False
         if self._is_open:
             # Checks with the brokers that the name is still this process's: it must not be taken

@@ -93,7 +93,12 @@ def test_a_client_whose_certificates_were_renewed_is_replaced(tmp_path: Path) ->
     os.utime(authority.ca, ns=(renewed, renewed))
     with pytest.raises(BusUnavailable, match="takes the certificates that were renewed"):
         publisher.flush()
-    before = publisher.client
+    before, text = publisher.client, authority.ca.read_bytes()
+    # A file that is being written is waited for.
+    authority.ca.write_bytes(text[:100])
+    with pytest.raises(BusUnavailable, match="no new Kafka client can be made"):
+        publisher.start()
+    authority.ca.write_bytes(text)
     publisher.start()
     assert publisher.client is not before
     publisher._raise_failure()
