@@ -77,7 +77,8 @@ class Recorded:
 
     def _recording(self, *arguments: Any) -> Iterator[list[bytes]]:
         for events in dump_stream.open_stream(*arguments):
-            self.events.append(events)
+            # A copy: the reader empties what it has read.
+            self.events.append(list(events))
             yield events
 
     def packets(self) -> Iterator[object]:
@@ -90,7 +91,7 @@ class Recorded:
     def read_seconds(self) -> float:
         """Packets to row events and transaction boundaries."""
         with (
-            patch.object(binlog_source, "open_stream", lambda *_: iter(self.events)),
+            patch.object(binlog_source, "open_stream", lambda *_: map(list, self.events)),
             BinlogSource(self._task) as opened,
         ):
             batches = until_the_end(opened, self._backlog)
