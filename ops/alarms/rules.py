@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.keys.schedule import Schedule
-from cdcbus.tasks.verify.last import LastVerify, sentence_of_different, sentence_of_unproved
+from cdcbus.tasks.verify.last import Begun, LastVerify, sentence_of_different, sentence_of_unproved
 from cdcbus.tasks.zookeeper.stat import Stat
-from cdcbus.tasks.zookeeper.znode import epoch_seconds
 
 # Tasks report every 5 s, and every 15 s while idle, so several reports were missed by then.
 SILENT_SECONDS = 60.0
@@ -42,6 +41,8 @@ class Seen:
     told_seconds: float | None = None
     task_id: str = ""
     verified: LastVerify | None = None
+    # When its schedule last began a verify, None before that.
+    begun: Begun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,8 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         why = f": {reason}" if reason else ""
         hold_seconds = START_HOLDS * limits.hold_seconds
         yield condition("starting", f"it was started and is not at work yet{why}", hold_seconds)
-    if seen.verified is not None and seen.state not in AT_REST:
-        # No hold: a verify compares rows for a while before it reports a difference.
-        if sentence := sentence_of_different(seen.verified, seen.task_id):
-            yield condition("unequal", _shortened(sentence), 0)
-        if sentence := sentence_of_unproved(seen.verified):
-            yield condition("unverified", _shortened(sentence), 0)
-        elif sentence := _overdue(seen.verified, limits.schedule, seen.now):
-            yield condition("unverified", sentence, OVERDUE_HOLD_SECONDS)
+    if seen.state not in AT_REST:
+        yield from _of_verify(seen, limits, condition)
     # Only a task at work has figures that are true now.
     if seen.state not in (State.WORKING, State.RETRYING):
         return
@@ -102,19 +97,36 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
     yield from _of_work(seen, seen.stat, limits, condition)
 
 
-def _overdue(last: LastVerify, schedule: Schedule | None, now: float) -> str:
-    """A sentence about a result that is older than its schedule allows; else empty."""
-    ended = epoch_seconds(last.ended)
-    if schedule is None or ended is None:
+def _of_verify(
+    seen: Seen, limits: Limits, condition: Callable[..., Condition]
+) -> Iterator[Condition]:
+    unproved = ""
+    if seen.verified is not None:
+        # Also while the task fails: the rows that differ are still there.
+        if sentence := sentence_of_different(seen.verified, seen.task_id):
+            yield condition("unequal", _shortened(sentence), 0)
+        unproved = sentence_of_unproved(seen.verified)
+    if unproved:
+        yield condition("unverified", _shortened(unproved), 0)
+    elif sentence := _overdue(seen, limits.schedule):
+        yield condition("unverified", sentence, OVERDUE_HOLD_SECONDS)
+
+
+def _overdue(seen: Seen, schedule: Schedule | None) -> str:
+    """A sentence about a schedule that is not followed; else empty. One that runs may last long."""
+    if schedule is None or seen.begun is None or not seen.begun.is_over:
         return ""
-    due = schedule.after(ended)
-    # The next one may be running: it is overdue once one more would have begun.
+    due = schedule.after(seen.begun.at)
+    # A node runs one verify at a time: it is overdue once one more would have begun.
     later = None if due is None else schedule.after(due)
-    if later is None or now < later:
+    if later is None or seen.now < later:
         return ""
+    ended = ""
+    if seen.verified is not None:
+        ended = f"the last verify ended at {seen.verified.ended} UTC, and "
     return (
-        f"the last verify ended at {last.ended} UTC, and none has ended since, although "
-        "verify.schedule has ordered more: look at the log of the node that runs the task"
+        f"{ended}verify.schedule has ordered more since, which were not begun: look at the log of "
+        "the node that runs the task"
     )
 
 

@@ -176,9 +176,10 @@ class Watch:
             self._open.append(_Open(task_id, after, version, status.state, limits.receivers))
 
     def _seen(self, tasks: TaskNodes, status: Status, limits: Limits, now: float) -> Seen:
-        verified = None
+        verified = begun = None
         if limits.is_verified:
-            verified = VerifyNodes(self.client).last(status.task_id)
+            nodes = VerifyNodes(self.client)
+            verified, begun = nodes.last(status.task_id), nodes.begun(status.task_id)
         return Seen(
             now=now,
             state=status.state,
@@ -188,6 +189,7 @@ class Watch:
             told_seconds=self._told_seconds(status),
             task_id=status.task_id,
             verified=verified,
+            begun=begun,
         )
 
     def _told_seconds(self, status: Status) -> float | None:

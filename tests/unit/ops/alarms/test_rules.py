@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from cdcbus.ops.alarms.limits import Limits
 from cdcbus.ops.alarms.rules import LONGEST_REASON, Seen, conditions
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.keys.schedule import Schedule
-from cdcbus.tasks.verify.last import LastVerify, NotEqual
+from cdcbus.tasks.verify.last import Begun, LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.stat import Stat
 
 LIMITS = Limits()
@@ -174,19 +173,23 @@ def test_what_a_verify_has_found_is_wrong_at_once_and_while_the_task_is_started(
 
 
 @pytest.mark.parametrize(
-    ("hours", "schedule", "is_overdue"),
+    ("hours", "schedule", "is_over", "is_overdue"),
     [
-        (47.9, Schedule(every=86_400.0), False),
-        (48.1, Schedule(every=86_400.0), True),
-        (48.1, None, False),
+        (47.9, Schedule(every=86_400.0), True, False),
+        (48.1, Schedule(every=86_400.0), True, True),
+        (48.1, Schedule(every=86_400.0), False, False),  # it runs
+        (48.1, None, True, False),
     ],
 )
-def test_a_result_that_is_older_than_its_schedule_is_wrong_after_a_day(
-    hours: float, schedule: Schedule | None, is_overdue: bool
+@pytest.mark.parametrize("is_verified", [True, False])
+def test_a_schedule_that_is_not_followed_is_wrong_after_a_day(
+    hours: float, schedule: Schedule | None, is_over: bool, is_overdue: bool, is_verified: bool
 ) -> None:
     """Also an equal one: nobody knows whether that is still so."""
-    ended = f"{datetime.fromtimestamp(WORKING.now - hours * 3600, UTC):%Y-%m-%d %H:%M:%S}"
-    seen = replace(WORKING, verified=LastVerify("x", ended))
+    begun = Begun(WORKING.now - hours * 3600, is_over=is_over)
+    # One by hand is older than a new schedule.
+    verified = LastVerify("x", "2001-01-01 00:00:00") if is_verified else None
+    seen = replace(WORKING, verified=verified, begun=begun)
     found = conditions(seen, replace(LIMITS, schedule=schedule))
     assert [each.rule for each in found] == ["unverified"] * is_overdue
     assert all(each.hold_seconds == 86_400 for each in found)
