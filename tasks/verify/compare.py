@@ -244,7 +244,9 @@ class Comparison:
     def _looked_up(self, side: SourceSide | TargetSide, keys: set[Key]) -> Iterator[Cells]:
         """The rows with these keys, and perhaps others."""
         parts = list(key_groups(keys, KEYS_AT_ONCE))
-        if not self.subject.is_found_by_key or not all(map(side.can_spell, parts)):
+        # The source can spell all of its own keys: those that it cannot are not there.
+        is_spelt = side is not self.target or all(map(self.target.can_spell, parts))
+        if not (self.subject.is_found_by_key and is_spelt):
             # Without a lookup by key, each look reads the whole table.
             yield from side.rows(is_narrowed=not self.subject.key)
             return
