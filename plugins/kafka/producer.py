@@ -60,6 +60,8 @@ _FENCED = {
 # Of a transactional id that was idle for transactional.id.expiration.ms, seven days by default. No
 # repetition with the same client helps.
 _FORGOTTEN = {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
+# The client gives a broker up that is no longer in the cluster's metadata, with what waits for it.
+_GIVEN_UP = {KafkaError._DESTROY, KafkaError._DESTROY_BROKER}
 PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 _DONE_WITH = {
     KafkaError._FATAL,
@@ -382,6 +384,12 @@ class KafkaWriter(ABC, Generic[Large]):
         code = error.code()
         if code in INVALID:
             return invalid(servers, topic, code)
+        if code in _GIVEN_UP:
+            self.is_stuck = True
+            return BusUnavailable(
+                f"a broker has left the Kafka cluster at {servers} with records on their way to "
+                f"topic {topic}; a new client sends them again"
+            )
         if self._config.transactional_id:
             if code in _FORGOTTEN:
                 self.is_stuck = True

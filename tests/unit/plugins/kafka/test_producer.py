@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Timer
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from confluent_kafka import KafkaError, Message
 
 from cdcbus.plugins.errors import BusError, BusUnavailable
 from cdcbus.plugins.kafka import producer as writers
@@ -99,6 +101,18 @@ def test_a_client_whose_certificates_were_renewed_is_replaced(tmp_path: Path) ->
     with pytest.raises(BusUnavailable, match="no new Kafka client can be made"):
         publisher.start()
     authority.ca.write_bytes(text)
+    publisher.start()
+    assert publisher.client is not before
+    publisher._raise_failure()
+
+
+def test_records_for_a_broker_that_left_the_cluster_are_sent_again_by_a_new_client() -> None:
+    publisher = writer(Event())
+    before = publisher.client
+    message = cast(Message, SimpleNamespace(topic=lambda: "shop"))
+    publisher._on_failed_delivery(KafkaError(KafkaError._DESTROY), message)
+    with pytest.raises(BusUnavailable, match="a broker has left the Kafka cluster"):
+        publisher._raise_failure()
     publisher.start()
     assert publisher.client is not before
     publisher._raise_failure()
