@@ -46,6 +46,8 @@ def shop(
 
 @contextmanager
 def running(task: TaskProcess, until: str) -> Iterator["subprocess.Popen[str]"]:
+    # Where the tests run under nohup, the task would ignore a closed terminal, too.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(
         [sys.executable, "-m", "cdcbus", "task", "run", str(task.file), "--until", until],
         env=task.environment,
@@ -54,6 +56,7 @@ def running(task: TaskProcess, until: str) -> Iterator["subprocess.Popen[str]"]:
         text=True,
         start_new_session=True,
     )
+    signal.signal(signal.SIGHUP, before)
     try:
         yield process
     finally:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -25,6 +26,14 @@ with stop_signals() as stop:
     sys.settrace(trace)
     stop.wait()
 """
+
+
+@pytest.fixture(autouse=True)
+def heeds_hangups() -> Iterator[None]:
+    """Where the tests run under nohup, they would be ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
