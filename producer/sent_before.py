@@ -34,10 +34,9 @@ def refuse_to_skip(task: FetchTask, source: BinlogSource, start: BinlogPosition,
     # A place or time is an operator's decision, and a snapshot sends all rows again.
     if task.start is not Edge.LATEST or task.snapshot is not SnapshotMode.NEVER:
         return
-    newest = max(_rows_of(task), key=_place, default=None)
-    if newest is None or not _is_of(source.server, newest.origin, start):
-        return
-    if not source.has_logged(newest.origin, start):
+    rows = [row for row in _rows_of(task) if _is_of(source.server, row.origin, start)]
+    newest = max(rows, key=_place, default=None)
+    if newest is None or not source.has_logged(newest.origin, start):
         return
     origin = newest.origin
     logged_at = utc_text(origin.commit_ms, separator="T", zone="Z")

@@ -171,7 +171,9 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def start(self) -> None:
         """Clears earlier failures: rows are read again from a place before them."""
+        # Transactions renew their client when they are taken over.
         if self.is_stuck and not self._config.transactional_id:
+            # Otherwise it could still send an older record after the new one has begun.
             drop_unsent(self.client)
             self.renew()
         self._failure = None

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
 from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
-
-if TYPE_CHECKING:
-    from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.kafka.config import PublishConfig
 
 ANSWER_SECONDS = 4.0
 
@@ -44,8 +43,6 @@ class KafkaRecord:
 
 def access_to(config: PublishConfig) -> Access:
     """How to read what is written with this configuration."""
-    from cdcbus.plugins.kafka.client_options import Client, client_options
-
     options = client_options(config.kafka_options, Client.LOOK_UP, lambda _option, _sentence: None)
     return Access(config.servers, options, config.converter)
 

@@ -17,7 +17,8 @@ NO_ROWS: Final = frozenset(
 )
 """Types of the events at a file's head and end."""
 MOST_EVENTS: Final = 20
-NO_RIGHT: Final = (1227, 1220, 1142)
+UNTOLD: Final = (1227, 1220, 1142)
+"""Errors for a user without the right, and for a file or place that is not there."""
 ROWS: Final = ("Write_rows", "Update_rows", "Delete_rows", "Transaction_payload")
 """How the types of events with rows begin, of either server, compressed or not."""
 
@@ -43,7 +44,7 @@ def is_nothing_between(
                 if kind not in NO_ROWS and not (file == end.file and int(pos) >= end.pos):
                     return False
     except pymysql.OperationalError as error:
-        if error.args[0] not in NO_RIGHT:
+        if error.args[0] not in UNTOLD:
             raise
         return False
     return True
@@ -54,11 +55,13 @@ def has_more_after_rows(
 ) -> bool:
     """Whether an event with rows begins at this place, and a transaction lies between its own and
     `end`. Returns False where it cannot tell."""
+    sql = f"SHOW BINLOG EVENTS IN %s FROM {rows.pos} LIMIT {MOST_EVENTS}"
     try:
-        sql = f"SHOW BINLOG EVENTS IN %s FROM {rows.pos} LIMIT {MOST_EVENTS}"
         events = servers.query(connection, sql, (rows.file,))
-    except pymysql.Error:
-        return False  # no such file, or no event there
+    except pymysql.OperationalError as error:
+        if error.args[0] not in UNTOLD:
+            raise
+        return False
     if not events or int(events[0][1]) != rows.pos or not events[0][2].startswith(ROWS):
         return False
     for _, _, kind, _, end_pos, info in events:

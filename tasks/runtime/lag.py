@@ -23,6 +23,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.snapshot.window import reached
 
 if TYPE_CHECKING:
     from cdcbus.consumer.batch.progress import Progress as LoadProgress
@@ -264,7 +265,7 @@ class _FetchLag:
                 return Lag(last_row_ms=position.timestamp_ms)
             end = servers.latest_position(self._connection)
             # Beyond an XA transaction that is still prepared, what was published since counts.
-            edge = position.published or position
+            edge = reached(position)
             here = BinlogCoordinates(edge.file, edge.pos)
             is_at_end = here >= BinlogCoordinates(end.file, end.pos)
             # File sizes matter only where the two positions are in different files.
