@@ -31,7 +31,8 @@ AT_REST = (State.NEW, State.STOPPED, State.DONE)
 class Seen:
     """A task as observed at `now`, epoch seconds. `is_wanted`: operators want it to work.
     `told_seconds`: since the last report of its process; None: it never reported. `verified`: the
-    result of the last verify, None where the task is not verified by schedule."""
+    result of the last verify, None where the task is not verified by schedule; `begun`: when the
+    schedule last began one, None before that."""
 
     now: float
     state: State
@@ -41,7 +42,6 @@ class Seen:
     told_seconds: float | None = None
     task_id: str = ""
     verified: LastVerify | None = None
-    # When its schedule last began a verify, None before that.
     begun: Begun | None = None
 
 
@@ -102,7 +102,7 @@ def _of_verify(
 ) -> Iterator[Condition]:
     unproved = ""
     if seen.verified is not None:
-        # Also while the task fails: the rows that differ are still there.
+        # No hold: a verify compares rows for a while before it reports a difference.
         if sentence := sentence_of_different(seen.verified, seen.task_id):
             yield condition("unequal", _shortened(sentence), 0)
         unproved = sentence_of_unproved(seen.verified)

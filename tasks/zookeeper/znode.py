@@ -232,13 +232,8 @@ def now() -> str:
 
 def age_seconds(stamp: str) -> float | None:
     """How long ago a time in the form of `now` was; None for any other text."""
-    moment = epoch_seconds(stamp)
-    return None if moment is None else time.time() - moment
-
-
-def epoch_seconds(stamp: str) -> float | None:
-    """A time in the form of `now` as epoch seconds; None for any other text."""
     try:
-        return datetime.strptime(stamp, STAMP).replace(tzinfo=UTC).timestamp()
+        moment = datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)
     except ValueError:
         return None
+    return time.time() - moment.timestamp()
