@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import Mark, PositionStore
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.saved_aside import SavedAside
@@ -40,6 +40,7 @@ class Checkpoint:
         self._deliver = deliver
         self._report = report
         self._stored = progress.position = start
+        self._mark = Mark(rules=task.row_rules)
         self._aside = SavedAside(positions.path)
         # Positions that may be stored, though ZooKeeper has not confirmed it.
         self._unsure: list[str] = []
@@ -51,10 +52,15 @@ class Checkpoint:
     def __exit__(self, *_: object) -> None:
         self._aside.rest()
 
-    def store_if_due(self) -> bool:
-        """Stores at most once per interval. Returns whether it did."""
+    @property
+    def stored(self) -> BinlogPosition:
+        """The position that is stored."""
+        return self._stored
+
+    def store_if_due(self, *, is_due: bool = False) -> bool:
+        """Stores at most once per interval, or now if it `is_due`. Returns whether it did."""
         now = time.monotonic()
-        if now < self._due:
+        if now < self._due and not is_due:
             return False
         self._due = now + self._interval_seconds
         edge = self._published()
@@ -105,7 +111,7 @@ class Checkpoint:
         return edge.to_json(), edge
 
     def _save(self, edge: BinlogPosition, text: str) -> None:
-        self._positions.save(text)
+        self._positions.save(text, self._mark)
         # Saves follow each other: no earlier position can still be stored after this one.
         self._unsure = []
         self._stored = self.progress.position = edge

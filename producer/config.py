@@ -10,6 +10,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.mysql.tls import BY_ITSELF, MysqlTls
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import BinlogStart, Edge
+from cdcbus.plugins.transform.rule_digests import digests
 from cdcbus.plugins.transform.rules import MapperRule
 
 
@@ -153,6 +154,23 @@ class FetchTask:
     transform: RowTransform = AS_THEY_ARE
     left_out: frozenset[Op] = frozenset()
     elsewhere: Elsewhere = Elsewhere()
+
+    @property
+    def row_rules(self) -> dict[str, str]:
+        """Digests of the keys that decide which rows are sent, and how, by the keys' names."""
+        tables, publish, transform = self.tables, self.publish, self.transform
+        values: dict[str, object] = {
+            "consumer.source.filter": tables.regexes,
+            "consumer.source.blackFilter": tables.black_regexes,
+            "consumer.includes": (tables.includes, tables.include_patterns),
+            "consumer.excludes": (tables.excludes, tables.exclude_patterns),
+            "consumer.skippedOperations": self.left_out,
+            "consumer.eventProcessor.className": transform.processor,
+            "mapper[i]": transform.rules,
+            "loader.source.topic, dynamicTopic": (publish.topic, publish.topic_rules),
+            "loader.source.partitionKey": (publish.partition_keys, publish.key_rules),
+        }
+        return digests(values)
 
     @property
     def heartbeat_table(self) -> TableId | None:

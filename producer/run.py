@@ -10,7 +10,8 @@ ZooKeeper position (or start rule)
                               from the position set
 
 If the task takes snapshots, Snapshots reads the tables' existing rows in parallel and sends them
-at transaction edges; their progress, too, is saved only after Kafka has acknowledged them.
+at transaction edges; their progress, too, is saved only after Kafka has acknowledged them. Changes
+of a table without a key that is yet to be read are removed from the batches.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cdcbus.plugins.errors import PositionLost, SourceError, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.task_status import TaskStatus
+from cdcbus.plugins.transform.rule_digests import warn_of_changes
 from cdcbus.producer.checkpoint import Checkpoint
 from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.malloc import give_large_blocks_back
@@ -35,10 +37,10 @@ from cdcbus.producer.open_xa import OpenXa
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
-from cdcbus.producer.sent_before import refuse_to_skip
+from cdcbus.producer.sent_before import has_sent
 from cdcbus.producer.server.failover import Addresses, pause_seconds
 from cdcbus.producer.snapshot.progress import MemorySnapshots, SnapshotStore
-from cdcbus.producer.snapshot.snapshots import Snapshots, is_snapshot_due
+from cdcbus.producer.snapshot.snapshots import Snapshots, has_sent_live, is_snapshot_due
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
 from cdcbus.producer.source.left_out import LeftOut
@@ -80,6 +82,7 @@ def run(
         rows_per_record=task.rows_per_record,
         transform=task.transform,
         on_queued=progress.queued,
+        status=status,
     ) as publisher:
         progress.tables = publisher.tables
         deliver = deliveries(publisher, task.publish, positions)
@@ -103,7 +106,7 @@ def run(
 @dataclass(slots=True)
 class _Fetch:
     """A running fetch task, across all its attempts to read the source. `end`: where a bounded run
-    ends."""
+    ends; `has_sent`: it had no position, and its topics hold rows of its tables."""
 
     positions: PositionStore
     schemas: SchemaStore
@@ -117,6 +120,7 @@ class _Fetch:
     stop: Event
     epoch: str
     end: RunEnd | None = None
+    has_sent: bool = False
 
     def look(self, task: FetchTask) -> None:
         """Checks once whether the task can start at an address. Raises the error that prevents
@@ -128,7 +132,7 @@ class _Fetch:
                 self.deliver.take_over()  # Kafka may know the position
             start, _ = start_position(task, self.positions, source)
             if self.positions.load() is None:
-                refuse_to_skip(task, source, start, self.positions.path)
+                self.has_sent = has_sent(task, source, start, self.positions.path)
         check_mapper(task)
 
     def attempt(self) -> None:
@@ -138,25 +142,45 @@ class _Fetch:
             task = opened.enter_context(self.addresses.trying())
             source = opened.enter_context(BinlogSource(task, self.schemas, self.epoch))
             opened.enter_context(beating(task))
+            # First, as both write positions.
+            self.positions.load()
+            has_run = self.has_sent or self.positions.written is not None
+            has_sent = has_sent_live(task, self.snapshots, has_run=has_run)
             # Before the position is read: commits of the previous process count.
             self.deliver.take_over()
             self.progress.stages.forget()
             start, is_stored = start_position(task, self.positions, source)
-            if not is_stored and not store_start(source, start, self.positions, self.stop):
+            if is_stored:
+                self._warn_of_rules(task, start)
+            elif not store_start(task, source, start, self.positions, self.stop):
                 return
             if self._is_past_end(start) and not is_snapshot_due(task, self.snapshots):
                 return
             self.status.reading(f"the binlog from {start}")
             self.progress.address = task.source.addresses[0]
             try:
-                self._copy(task, source, start)
+                self._copy(task, source, start, has_sent=has_sent)
             except PositionLost as lost:
-                store_start(source, source.instead(lost), self.positions, self.stop)
+                store_start(task, source, source.instead(lost), self.positions, self.stop)
                 raise SourceUnavailable(
                     "the binlog is read from that place at the next attempt"
                 ) from lost
 
-    def _copy(self, task: FetchTask, source: BinlogSource, start: BinlogPosition) -> None:
+    def _warn_of_rules(self, task: FetchTask, start: BinlogPosition) -> None:
+        written = self.positions.written
+        before = written.mark.rules if written else {}
+        warn_of_changes(
+            task.task_id,
+            before,
+            task.row_rules,
+            str(start),
+            "A table that is read only from here on, or goes elsewhere, needs a snapshot for its "
+            f"existing rows: cdcbus snapshot start {task.task_id} --table SCHEMA.TABLE",
+        )
+
+    def _copy(
+        self, task: FetchTask, source: BinlogSource, start: BinlogPosition, *, has_sent: bool
+    ) -> None:
         """Copies row changes; stores edges along the way and once more at the end, also when the
         source fails."""
         with (
@@ -173,6 +197,7 @@ class _Fetch:
                 source.has_more,
                 self.epoch,
                 self.progress.sent,
+                has_sent=has_sent,
             ) as snapshot,
         ):
             try:
@@ -207,6 +232,7 @@ class _Fetch:
                 seen_ddl.take(batch)
                 open_xa.look(batch.open_xa)
                 self._note(batch)
+                snapshot.hold_back(batch)
 
                 rows = self.publisher.send(batch.closed)
                 self.progress.sent(rows)
@@ -226,8 +252,8 @@ class _Fetch:
                 # Rows can be large: release these before the next ones are read.
                 batch.closed.clear()
                 batch.opened.clear()
-                if checkpoint.store_if_due():
-                    snapshot.acknowledged(checkpoint.confirmed())
+                if checkpoint.store_if_due(is_due=snapshot.is_sent):
+                    snapshot.acknowledged(checkpoint.confirmed(), checkpoint.stored)
                 if self.stop.is_set() or snapshot.is_finished:
                     break
         return is_over
@@ -247,4 +273,4 @@ def _store_last(checkpoint: Checkpoint, snapshot: Snapshots) -> None:
     """Waits for Kafka, then stores the position and the snapshots' progress."""
     with snapshot.turn():
         checkpoint.store()
-        snapshot.acknowledged(checkpoint.confirmed(), is_last=True)
+        snapshot.acknowledged(checkpoint.confirmed(), checkpoint.stored, is_last=True)

@@ -26,25 +26,31 @@ NEWEST_RECORDS = 10
 """Of each partition. The last ones can be no rows, as transaction markers are not."""
 
 
-def refuse_to_skip(task: FetchTask, source: BinlogSource, start: BinlogPosition, path: str) -> None:
-    """Raises NoPosition if a task without a position would begin at the end of the binlog although
-    its topics hold a row that this source has logged before, and more has been logged since.
-    `path`: of the position. Only where that is certain: other tasks and other sources may fill the
-    same topics."""
-    # A place or time is an operator's decision, and a snapshot sends all rows again.
-    if task.start is not Edge.LATEST or task.snapshot is not SnapshotMode.NEVER:
-        return
+def has_sent(task: FetchTask, source: BinlogSource, start: BinlogPosition, path: str) -> bool:
+    """Whether the topics of a task without a position hold rows of its tables that this source, or
+    one before it, has logged: it, or another task, has sent them. Not looked for, False, with an
+    operator's place and without a snapshot. Raises NoPosition if it would begin at the end of the
+    binlog although more has been logged since. `path`: of the position. Only where that is certain:
+    other tasks and other sources may fill the same topics."""
+    # A place or time is an operator's decision.
+    may_skip = task.start is Edge.LATEST and task.snapshot is not SnapshotMode.ONLY
+    if not may_skip and task.snapshot is SnapshotMode.NEVER:
+        return False
     rows = [row for row in _rows_of(task) if _is_of(source.server, row.origin, start)]
     newest = max(rows, key=_place, default=None)
-    if newest is None or not source.has_logged(newest.origin, start):
-        return
+    if newest is None or not may_skip or not source.has_logged(newest.origin, start):
+        return bool(rows)
     origin = newest.origin
     logged_at = utc_text(origin.commit_ms, separator="T", zone="Z")
+    lacking = ""
+    if task.snapshot is SnapshotMode.INITIAL:
+        lacking = ", of which a snapshot would not send the deletes"
     raise NoPosition(
         f"task {task.task_id} has no position at {path}, as before its first start, but its topics "
         "hold rows that it has read from this source up to "
         f"{origin.file}:{origin.pos} ({newest.table.id}). With consumer.offset=latest it would "
-        f"skip what was logged between there and {start.file}:{start.pos}. If the position was "
+        f"skip what was logged between there and {start.file}:{start.pos}{lacking}. If the "
+        "position was "
         f"lost, as with all of ZooKeeper, resume with consumer.offset={logged_at}; to skip the "
         f"rows: consumer.offset={start.file}:{start.pos}"
     )
@@ -90,5 +96,6 @@ def _is_of(server: Server, row: Origin, start: BinlogPosition) -> bool:
     return parse_gtids(start.gtid, is_mariadb=server.is_mariadb).covers(gtid)
 
 
-def _place(row: RowChange) -> BinlogCoordinates:
-    return BinlogCoordinates(row.origin.file, row.origin.pos)
+def _place(row: RowChange) -> tuple[BinlogCoordinates, bool]:
+    # A snapshot's rows are at the end of the transaction before them: live ones are behind them.
+    return BinlogCoordinates(row.origin.file, row.origin.pos), not row.origin.is_snapshot

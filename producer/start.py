@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import Mark, PositionStore
 from cdcbus.plugins.errors import NoPosition, PositionError, PositionLost, PositionUnusable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import BinlogStart
@@ -13,7 +13,11 @@ from cdcbus.producer.source.binlog_source import BinlogSource
 
 
 def store_start(
-    source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event
+    task: FetchTask,
+    source: BinlogSource,
+    start: BinlogPosition,
+    positions: PositionStore,
+    stop: Event,
 ) -> bool:
     """Stores where reading begins. Returns False, and stores nothing, if `stop` was set
     meanwhile."""
@@ -22,7 +26,7 @@ def store_start(
     for _ in source.prepare(start):
         if stop.is_set():
             return False
-    positions.save(start.to_json())
+    positions.save(start.to_json(), Mark(rules=task.row_rules))
     return True
 
 

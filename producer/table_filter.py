@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.plugins.transform.table_list import TableList, is_selected
+from cdcbus.plugins.transform.table_list import (
+    TableList,
+    is_selected,
+    matches_any,
+    split_outside_brackets,
+)
 from cdcbus.producer.config import FilterConfig
+
+# Expressions that match no dot.
+_NAME: Final = re.compile(r"[\w\-()|?:*+]+")
+# Behind the characters with which all that an expression matches begins.
+_OPEN: Final = re.compile(r"[\w\-]?[?*{]|[^\w\-]")
+# Names that only an expression for all tables has in common.
+_ANY_TABLES: Final = ("a", "z_9", "Q")
 
 
 class TableFilter:
@@ -30,6 +43,21 @@ class TableFilter:
             decided = self._decided[table] = self._decide(str(table))
         return decided
 
+    def may_accept_any(self, schema: str) -> bool:
+        """Whether rows of some table of the schema may be wanted; True where the expressions leave
+        that open."""
+        names = [f"{schema}.{table}" for table in _ANY_TABLES]
+        if any(all(map(regex.fullmatch, names)) for regex in self._black):
+            return False
+        if self._regexes and not any(_may_match(schema, regex.pattern) for regex in self._regexes):
+            return False
+        if schema.upper() in {name.partition(".")[0] for name in self._includes.names}:
+            return True
+        patterns = self._includes.patterns
+        if self._includes and not any(_may_match(schema, pattern) for pattern in patterns):
+            return False
+        return not all(matches_any(name, self._excludes.patterns) for name in names)
+
     def _decide(self, name: str) -> bool:
         if name.upper() == self._heartbeats:
             return True
@@ -38,6 +66,24 @@ class TableFilter:
         if any(regex.fullmatch(name) for regex in self._black):
             return False
         return is_selected(name, self._includes, self._excludes)
+
+
+def _may_match(schema: str, pattern: str) -> bool:
+    """Whether the expression may match tables of a schema."""
+    return any(_may_begin(schema, each) for each in split_outside_brackets(pattern, "|"))
+
+
+def _may_begin(schema: str, pattern: str) -> bool:
+    """Whether an expression without alternatives may match tables of a schema: as its text before
+    the dot says, or, where that does not end at the dot for sure, as its first characters do."""
+    head = pattern.removeprefix("^").split(r"\.")[0]
+    if _NAME.fullmatch(head):
+        try:
+            return re.fullmatch(head, schema, re.IGNORECASE) is not None
+        except re.error:  # its brackets are closed behind the dot
+            pass
+    first = _OPEN.split(head, 1)[0]
+    return f"{schema}.".lower().startswith(first.lower())
 
 
 def _compiled(key: str, regexes: Sequence[str]) -> list[re.Pattern[str]]:

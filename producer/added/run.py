@@ -64,6 +64,7 @@ def run(
         task_id=task.task_id,
         transform=task.transform,
         on_queued=progress.queued,
+        status=status,
     ) as publisher:
         progress.tables = publisher.tables
         deliver = deliveries(publisher, task.publish, positions)

@@ -42,14 +42,16 @@ def open_stream(
     start: BinlogPosition | GtidSet,
     server_id: int,
     read_bytes: int = READ_BYTES,
+    heartbeat_seconds: float | None = None,
 ) -> Iterator[list[bytes]]:
     """Yields, forever, events from a position on, or all transactions that are not in a GTID set:
     in lists of those that have arrived, at least one event, about `read_bytes` at most. Each is
-    header and body with its checksum. Raises pymysql errors and OSError.
+    header and body with its checksum. An idle server sends a heartbeat each `heartbeat_seconds`,
+    None = HEARTBEAT_SECONDS. Raises pymysql errors and OSError.
 
     `connection` cannot be used for anything else afterwards.
     """
-    heartbeat = int(HEARTBEAT_SECONDS * 1_000_000_000)
+    heartbeat = int((heartbeat_seconds or HEARTBEAT_SECONDS) * 1_000_000_000)
     # This checksum setting holds for the first event only, which names the file; the head of that
     # file then states its own.
     checksum = "'NONE'"
@@ -79,6 +81,8 @@ def open_stream(
 def has_more(connection: Connection) -> bool:
     """Whether more of its stream has arrived than was read."""
     sock: Any = connection._sock  # type: ignore[attr-defined]
+    if sock is None:
+        return False  # closed, as the task ends
     if isinstance(sock, ssl.SSLSocket) and sock.pending():
         return True
     waiting = select.poll()
@@ -126,15 +130,22 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
         yield events
 
 
-def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[bytes]]:
+def packets(
+    read: Callable[[int], bytes],
+    read_bytes: int,
+    cut: Callable[[bytes], tuple[list[bytes], int]] | None = None,
+) -> Iterator[list[bytes]]:
     """Yields the protocol's packets, joined from their 16 MB parts, in lists of those that have
     arrived. `read(n)` returns 1 to n bytes, or none when the connection is lost: then this raises
-    EOFError."""
+    EOFError. `cut` does the same faster for packets at the begin of some bytes that are whole and
+    have no other parts, and says where these end."""
     data = b""
     parts: list[bytes] = []  # of a packet of more than 16 MB
     while True:
-        found = []
+        found: list[bytes] = []
         at, end, size = 0, 0, len(data)
+        if cut is not None and not parts:
+            found, at = cut(data)
         while at + 4 <= size:
             length = _HEAD(data, at)[0] & MAX_PACKET  # the fourth byte numbers the packets
             end = at + 4 + length

@@ -47,10 +47,13 @@ GTID_TAGGED = 0x2A
 EXECUTE_LOAD_QUERY = 0x12
 TRANSACTION_PAYLOAD = 0x28
 XA_PREPARE = 0x26
+# Servers take the no-break space of a single-byte character set for a blank: A0, or FF in cp852,
+# cp866 and keybcs2. In a text that was encoded again in UTF-8 it is C2 A0.
+_NO_BREAK = rb"\xC2?\xA0|\xFF"
 # A comment: between marks, or from a sign to the end of its line; the sign `--` is one before a
 # blank or a line break. It is atomic (?>), as the number of attempts to extend it over those after
 # it would double with each.
-COMMENT = rb"(?>/\*(?!M?!).*?\*/|(?:#|--(?=[\0- \x7f]))[^\n]*\n)"
+COMMENT = rb"(?>/\*(?!M?!).*?\*/|(?:#|--(?=[\0- \x7f]|" + _NO_BREAK + rb"))[^\n]*\n)"
 # The marks of version-specific code: MariaDB's own is code to MariaDB, and a comment to MySQL.
 _MARKS = (rb"/\*M?!\d*", rb"(?:/\*!\d*|(?>/\*M!.*?\*/))")
 # Texts in quotes, with a backslash that escapes, and without (sql_mode NO_BACKSLASH_ESCAPES).
@@ -63,7 +66,7 @@ def _statement(begin: Callable[[bytes], bytes]) -> re.Pattern[bytes]:
     ways = []
     # Each way apart: in one expression, the number of attempts would double with each mark.
     for marks in _MARKS:
-        gap = rb"(?:\s|" + marks + rb"|\*/|" + COMMENT + rb")"
+        gap = rb"(?:\s|" + _NO_BREAK + rb"|" + marks + rb"|\*/|" + COMMENT + rb")"
         for quoted in _QUOTED:
             # MariaDB's prefix, up to its FOR outside of quotes and comments.
             part = rb"(?>" + COMMENT + rb"|" + quoted + rb"|`[^`]*`|.)"
@@ -86,6 +89,7 @@ def _creates_table(gap: bytes) -> bytes:
 # Statements that change rows when logged as text; SELECT and DO through the functions they call.
 ROW_STATEMENT = _statement(_changes_rows)
 CREATE_TABLE = _statement(_creates_table)
+TRUNCATE = _statement(lambda _: rb"TRUNCATE\b")
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
 COMMIT = re.compile(rb"COMMIT", re.IGNORECASE)
 ROLLBACK = re.compile(rb"ROLLBACK", re.IGNORECASE)

@@ -142,6 +142,11 @@ class MysqlGtids:
                 return False
         return True
 
+    def has(self, gtid: str) -> bool:
+        """Whether it contains one transaction's GTID, as `add` takes it."""
+        key, _, digits = gtid.rpartition(":")
+        return self._has(key, int(digits), int(digits))
+
     def _has(self, key: str, first: int, last: int) -> bool:
         spans = self._spans.get(key, [])
         at = bisect_left(spans, last, key=lambda span: span[1])

@@ -42,7 +42,10 @@ def plain_rows(kind: int, body: bytes) -> bytes:
     at = 8
     if PLAIN_ROWS[kind] in _WITH_EXTRA_DATA:
         at += int.from_bytes(body[8:10], "little")
-    count, at = packed_integer(body, at)
+    try:
+        count, at = packed_integer(body, at)
+    except (IndexError, KeyError) as error:
+        raise UnreadableEvent("a compressed row event ends before its first row") from error
     bitmaps = 2 if PLAIN_ROWS[kind] in _UPDATES else 1
     return _plain(body, at + bitmaps * ((count + 7) // 8))
 

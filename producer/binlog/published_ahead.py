@@ -28,6 +28,11 @@ class PublishedAhead:
             return None
         return cls(position.published, by_gtids=by_gtids, is_mariadb=is_mariadb)
 
+    @property
+    def is_by_gtids(self) -> bool:
+        """Whether its place is one of another server."""
+        return self._gtids is not None
+
     def has(self, gtid: str, place: BinlogCoordinates) -> bool:
         """Whether it has the transaction with an event at `place`; `gtid` is empty where it has
         none."""

@@ -72,15 +72,18 @@ class ResumePoints:
     def at(self, edge: Edge) -> BinlogPosition:
         """The latest edge, as a position."""
         published = None
+        files_of = self._files_of
         if self.published is not None:
             published = self.published.end
+            if self.published.is_by_gtids:  # its place is in another server's files
+                files_of = ""
         return BinlogPosition(
             edge.file,
             edge.pos,
             -1,
             self.gtids,
             edge.commit_ms,
-            self._files_of,
+            files_of,
             edge.created_ms,
             published,
         )

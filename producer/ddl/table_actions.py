@@ -39,6 +39,7 @@ _HARMLESS_ACTIONS = keywords(
     "ANALYZE CHECK OPTIMIZE REBUILD REPAIR DISCARD IMPORT NOWAIT WAIT SECONDARY_LOAD "
     "SECONDARY_UNLOAD EXCHANGE"
 )
+_ROWS_FOLLOW = ("AS", "IGNORE", "REPLACE", "TABLE", "VALUES")
 _SPECIAL_INDEXES = ("FULLTEXT", "SPATIAL", "VECTOR")
 
 
@@ -253,7 +254,11 @@ class ActionReader(ColumnReader):
 
     def _skip_option(self) -> bool:
         """Passes an option that leaves columns and keys unchanged."""
-        if self.comes("PARTITION") or self.skip("START", "TRANSACTION"):
+        if self.comes("PARTITION"):
+            if _fills(self.rest()):
+                raise NotUnderstood
+            return True
+        if self.skip("START", "TRANSACTION"):
             self.rest()
             return True
         if self.skip_one_of("DATA DIRECTORY", "INDEX DIRECTORY"):
@@ -270,6 +275,23 @@ class ActionReader(ColumnReader):
             self.take()
             return True
         return self.skip_engine_option()
+
+
+def _fills(partitions: Sequence[Token]) -> bool:
+    """Whether the rows of a new table, with columns of their own, follow its partitions."""
+    words = [token.text.upper() for token in partitions if token.kind is Kind.WORD]
+    if "SELECT" in words:
+        return True
+    # Within its parentheses, VALUES is a part of a partition's definition.
+    outside = TokenReader(partitions)
+    while not outside.is_done():
+        if outside.word() in _ROWS_FOLLOW:
+            return True
+        if outside.comes("("):
+            outside.parentheses()
+        else:
+            outside.take()
+    return False
 
 
 def unique_key(name: str, tokens: Sequence[Token]) -> AddUnique:

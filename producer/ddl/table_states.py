@@ -4,6 +4,7 @@ and for those that a RENAME may bring to it. Pure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import StrEnum
 
 from cdcbus.plugins.rowchange import TableId
@@ -44,6 +45,10 @@ def made(
     `known`: the table after the change from other sources; `charset`: a schema's default character
     set, empty if unknown. CREATE IF NOT EXISTS counts as if the table were missing."""
     if isinstance(change, Renamed):
+        if change.to != change.table and isinstance(before(change.to), TableSchema):
+            # A server renames no table to the name of another one. MariaDB also writes the renaming
+            # of a temporary table, which may have any name, and not how that was created.
+            return {table: known(table) or Missing.UNKNOWN for table in (change.table, change.to)}
         moved = _moved(before(change.table), known(change.to))
         return {change.table: Missing.DROPPED, change.to: moved}
     if isinstance(change, Dropped):
@@ -112,9 +117,16 @@ class TemporaryTables:
     def __init__(self) -> None:
         self._tables: set[tuple[int, TableId]] = set()
 
-    def takes(self, change: Change, thread: int, *, is_of_session: bool) -> bool:
-        """Takes the next change of the session `thread`; whether it concerns a temporary table.
-        `is_of_session`: its statement depends on the session."""
+    def real(self, change: Change, thread: int, *, is_of_session: bool) -> Change | None:
+        """Takes the next change of the session `thread`. Returns what it does to a real table; None
+        if it concerns a temporary one. `is_of_session`: its statement depends on the session."""
+        if self._takes(change, thread, is_of_session=is_of_session):
+            return None
+        if isinstance(change, Created) and change.like and (thread, change.like) in self._tables:
+            return replace(change, like=None)  # a copy of columns that are not known
+        return change
+
+    def _takes(self, change: Change, thread: int, *, is_of_session: bool) -> bool:
         if not isinstance(change, Altered | Created | Dropped | Renamed):
             return False
         key = (thread, change.table)

@@ -21,6 +21,8 @@ REAL_AS_FLOAT, ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = (
     1 << 12,
     1 << 20,
 )
+# STRICT_TRANS_TABLES and STRICT_ALL_TABLES
+STRICT = 1 << 21 | 1 << 22
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def _value(kind: int, data: bytes, at: int) -> str:
         return _quoted(data[start : start + length].decode("utf-8", "backslashreplace"))
     if kind in (_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY):
         return _container(kind, data, at)
-    if kind == _LITERAL:
+    if kind == _LITERAL and data[at] in _LITERALS:
         return _LITERALS[data[at]]
     if kind == _OPAQUE:
         length, start = _length(data, at + 1)

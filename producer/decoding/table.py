@@ -26,13 +26,13 @@ def decodable(table_map: TableMap) -> DecodableTable:
     columns = []
     readers = []
     for column in table_map.columns:
-        if not column.is_hidden:
-            mysql_type, sql_type = type_names(column)
-            columns.append(Column(column.name, mysql_type, sql_type))
         try:
             readers.append(reader(column))
         except UnreadableEvent as error:
             raise UnreadableEvent(f"table {table_map.table}: {error}") from error
+        if not column.is_hidden:
+            mysql_type, sql_type = type_names(column)
+            columns.append(Column(column.name, mysql_type, sql_type))
     return DecodableTable(
         Table(table_map.table, tuple(columns), table_map.key), table_map.columns, tuple(readers)
     )

@@ -72,6 +72,8 @@ _ONE_META_BYTE = {
     *(TYPE.FLOAT, TYPE.DOUBLE, TYPE.BLOB, BLOB_COMPRESSED, TYPE.GEOMETRY, VECTOR, TYPE.JSON),
     *(TYPE.TIME2, TYPE.DATETIME2, TYPE.TIMESTAMP2),
 }
+# The byte says how many bytes hold a cell's length.
+_WITH_LENGTH = {TYPE.BLOB, BLOB_COMPRESSED, TYPE.GEOMETRY, VECTOR, TYPE.JSON}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,15 @@ def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> Tabl
     """Parses a TABLE_MAP event's body; `charsets` is collation id -> character set name. Raises
     UnreadableEvent."""
     name = table_name(body)
+    try:
+        return _parsed(name, body, charsets, is_mariadb=is_mariadb)
+    except (IndexError, KeyError, ValueError) as error:
+        raise UnreadableEvent(f"table {name}: its table map is damaged") from error
+
+
+def _parsed(
+    name: TableId, body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool
+) -> TableMap:
     at = 8 + 1 + len(name.schema.encode()) + 1 + 1 + len(name.table.encode()) + 1
     count, at = packed_integer(body, at)
     types = body[at : at + count]
@@ -152,14 +163,17 @@ def hidden(column: BinlogColumn) -> BinlogColumn:
 
 def _columns(name: TableId, types: bytes, meta: bytes) -> list[BinlogColumn]:
     columns, at = [], 0
+    is_sound = True
     for kind in types:
         first = second = 0
         if kind in _TWO_META_BYTES:
             first, second, at = meta[at], meta[at + 1], at + 2
         elif kind in _ONE_META_BYTE:
             first, at = meta[at], at + 1
+        if kind in _WITH_LENGTH:
+            is_sound &= 1 <= first <= 4
         columns.append(_column(kind, first, second))
-    if at != len(meta):
+    if at != len(meta) or not is_sound:
         raise UnreadableEvent(
             f"table {name}: the table map's types {types.hex()} do not fit its metadata "
             f"{meta.hex()}"

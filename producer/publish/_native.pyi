@@ -28,7 +28,8 @@ class Plan:
         is_update: bool,
         same: tuple[int, ...],
         key: tuple[int, ...],
-        slots: tuple[int, ...],
+        key_text: bytes,
+        placeholders: tuple[int, ...],
         constants: bytes,
         /,
     ) -> None: ...
@@ -42,3 +43,15 @@ class Plan:
         records: list[Record],
         /,
     ) -> tuple[int, int]: ...
+    def join(
+        self,
+        body: bytes,
+        at: int,
+        row: int,
+        is_last: bool,
+        texts: tuple[str, ...],
+        partitions: int,
+        most_rows: int,
+        most_bytes: int,
+        /,
+    ) -> tuple[list[Record], int] | None: ...

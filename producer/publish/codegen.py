@@ -26,11 +26,15 @@ from cdcbus.producer.publish.codegen_columns import cell_code
 from cdcbus.producer.publish.codegen_source import FunctionSource, RowFunction, Shape
 from cdcbus.producer.publish.mapped_columns import RecordColumns, as_they_are
 from cdcbus.producer.publish.native import MakePlan, Plan
+from cdcbus.producer.publish.row_batching import RecordLimits
 from cdcbus.producer.source.row_events import Rows
 
 PATTERNS = 64
 """The most patterns of NULLs of a table's rows for which code is generated; a wide table can have
 any number."""
+
+_NOT_GENERATED = struct.error, IndexError, UnicodeDecodeError, UnreadableEvent
+"""What is raised for a row that the row-at-a-time path must read."""
 
 RowAtATime = Callable[[RowChange], list[Record]]
 
@@ -76,29 +80,49 @@ class TableWriter:
     def records(self, rows: Rows, first_row: int) -> tuple[list[Record], int]:
         """Returns the records of an event, in order, and the number of its row changes. Raises
         UnreadableEvent, also for a partial image if these are not taken."""
-        at = self._head_bytes.get(rows.kind, 0)
-        head = (rows.kind, rows.body[8:at])
-        if head in self._by_head:
-            shape = self._by_head[head]
-        else:
-            found, at = rows.layout()
-            shape = self._shapes[found] if found in self._shapes else self._add(found, rows.origin)
-            self._head_bytes[rows.kind] = at
-            self._by_head[rows.kind, rows.body[8:at]] = shape
+        shape, at = self._shape_of(rows)
         if shape is not None:
             try:
-                made, count = self._generated(shape, rows, at, first_row)
-                if isinstance(self._key, ByTable):
-                    for record in made:
-                        record["key"] = self._key.text
-                return made, count
-            except (struct.error, IndexError, UnicodeDecodeError, UnreadableEvent):
+                return self._generated(shape, rows, at, first_row)
+            except _NOT_GENERATED:
                 """The row-at-a-time path says what is wrong, or can read the row."""
         changes = rows.changes(first_row)
         records: list[Record] = []
         for change in changes:
             records += self._row_at_a_time(change)
         return records, len(changes)
+
+    def joined(
+        self, rows: Rows, first_row: int, limits: RecordLimits
+    ) -> tuple[list[Record], int] | None:
+        """Returns the records of an event as `many_rows` makes them from those of `records`, and
+        the number of its row changes; None if the compiled part does not make them. Raises as
+        `records`."""
+        shape, at = self._shape_of(rows)
+        if shape is None or shape.plan is None:
+            return None
+        texts = shape.template.texts(rows.origin)
+        try:
+            made = shape.plan.join(rows.body, at, first_row, rows.is_last, texts, *limits)
+        except _NOT_GENERATED:
+            return None
+        if made is None:
+            return None
+        records, row = made
+        return records, row - first_row
+
+    def _shape_of(self, rows: Rows) -> tuple[Shape | None, int]:
+        """The shape of an event's rows, None if the converter has no template for it, and where in
+        the body the first row starts. Raises as `records`."""
+        at = self._head_bytes.get(rows.kind, 0)
+        head = (rows.kind, rows.body[8:at])
+        if head in self._by_head:
+            return self._by_head[head], at
+        found, at = rows.layout()
+        shape = self._shapes[found] if found in self._shapes else self._add(found, rows.origin)
+        self._head_bytes[rows.kind] = at
+        self._by_head[rows.kind, rows.body[8:at]] = shape
+        return shape, at
 
     def _add(self, found: Layout, origin: Origin) -> Shape | None:
         """Adds and returns the shape, None if the converter has no template for it."""
@@ -144,6 +168,7 @@ class TableWriter:
                 op is Op.UPDATE,
                 same,
                 key,
+                self._key.text if isinstance(self._key, ByTable) else b"",
                 placeholders,
                 native.constants(columns.computed),
             )

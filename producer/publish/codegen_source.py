@@ -10,6 +10,7 @@ from json.encoder import encode_basestring as json_string
 from typing import Any
 
 from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
+from cdcbus.plugins.kafka.record_key import ByTable
 from cdcbus.plugins.rowchange import Op
 from cdcbus.producer.decoding.row_image import Layout, is_set
 from cdcbus.producer.publish.codegen_columns import CellCode
@@ -268,6 +269,8 @@ class FunctionSource:
         """The record key's text, as an f-string: either image of an update that changes no key has
         it."""
         parts = []
+        if isinstance(self._key, ByTable):
+            parts.append(_literal(self._key.text.decode()))
         for name in self._key:
             column = self._names.index(name)
             side = "w" if column in self._present["w"] else "v"

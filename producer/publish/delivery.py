@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import NO_MARK, PositionStore
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import BinlogPosition
@@ -169,7 +169,8 @@ class Transactions:
             stored = position.to_json()
         if stored is None:
             return
-        self._positions.save(stored)
+        written = self._positions.written
+        self._positions.save(stored, written.mark if written else NO_MARK)
         # A restored ZooKeeper counts from its old number again. Without the new one in Kafka, an
         # operator's position, which the save has made our own, would count as a copy next time.
         version = self._positions.position_version

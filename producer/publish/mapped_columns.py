@@ -59,10 +59,12 @@ def record_columns(table: DecodableTable, plan: Plan, key: tuple[str, ...]) -> R
     )
     taken = frozenset[str]().union(*(each.takes for each in computed))
     known = frozenset(column.name for column in table.table.columns)
-    if {*key, *plan.table.key} & plan.computed.keys():
-        return None
     # An expression takes the source's text, and the reader of a masked column has only the masked.
     if taken & plan.masks.keys() or taken - known:
+        return None
+    names = tuple(None if column.is_hidden else plan.names[column.name] for column in table.columns)
+    # A computed column replaces one of the same name in any case.
+    if not {*key, *plan.table.key}.issubset(names):
         return None
     columns, readers = [], []
     for column, read in zip(table.columns, table.readers, strict=True):
@@ -71,7 +73,6 @@ def record_columns(table: DecodableTable, plan: Plan, key: tuple[str, ...]) -> R
             column, read = replace(column, type=ONLY_READ), _masked(read, mask)
         columns.append(column)
         readers.append(read)
-    names = tuple(None if column.is_hidden else plan.names[column.name] for column in table.columns)
     return RecordColumns(plan.table, names, tuple(columns), tuple(readers), computed)
 
 

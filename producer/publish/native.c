@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Raised when the values passed between Python and this code change: cdcbus.producer.publish.native then refuses older builds. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 typedef enum { INTEGER, DOUBLE, DECIMAL, YEAR, DATE, TIME, DATETIME, TIMESTAMP, ENUM, UTF8, BYTES, READ, KINDS } Kind;
 typedef enum { FIRST, SECOND, OLD, ROW, IS_LAST, PLACEHOLDERS } Placeholder;
@@ -54,6 +54,7 @@ typedef struct {
     Image first, second;
     int is_update, has_readers;
     int *key;  /* columns of the record key */
+    PyObject *key_text;  /* what stands before them, as bytes: the whole key if it has no columns */
     int *placeholders;
     PyObject *owner;  /* keeps the columns' objects alive */
     PyObject *constants;  /* members appended to each image, as bytes */
@@ -551,7 +552,12 @@ static Outcome put_old(const Plan *plan, Text *text, const Cell *first, const Ce
     return put_character(text, '}');
 }
 
+static int is_image(int placeholder) {
+    return placeholder == FIRST || placeholder == SECOND || placeholder == OLD;
+}
+
 static Outcome put_key(const Plan *plan, Text *text, const Cell *first, const Cell *second, const char *has) {
+    TRY(put_bytes(text, plan->key_text));
     for (Py_ssize_t i = 0; i < plan->key_count; i++) {
         int number = plan->key[i];
         const Cell *cell = has[number] ? &second[number] : &first[number];
@@ -566,81 +572,148 @@ typedef struct {
     Py_ssize_t size;
 } Piece;
 
+/* Writes a placeholder that is an image. */
+static Outcome put_image(const Plan *plan, Text *text, int placeholder, const Cell *first, const Cell *second, const char *has) {
+    if (placeholder == OLD)
+        return put_old(plan, text, first, second, has);
+    int is_first = placeholder == FIRST;
+    return put_object(plan, text, is_first ? &plan->first : &plan->second, is_first ? first : second);
+}
+
+/* Writes a placeholder that is no image. */
+static Outcome put_mark(Text *text, int placeholder, Py_ssize_t row, int is_last) {
+    if (placeholder != ROW)
+        return is_last ? put(text, "true", 4) : put(text, "false", 5);
+    TRY(need(text, 20));
+    put_digits(text, (uint64_t)row, 1);
+    return DONE;
+}
+
 static Outcome put_value(
     const Plan *plan, Text *text, const Cell *first, const Cell *second, const char *has, const Piece *pieces, Py_ssize_t row, int is_last
 ) {
     TRY(put(text, pieces[0].start, pieces[0].size));
     for (Py_ssize_t i = 0; i < plan->placeholders_count; i++) {
-        switch (plan->placeholders[i]) {
-        case FIRST:
-            TRY(put_object(plan, text, &plan->first, first));
-            break;
-        case SECOND:
-            TRY(put_object(plan, text, &plan->second, second));
-            break;
-        case OLD:
-            TRY(put_old(plan, text, first, second, has));
-            break;
-        case ROW:
-            TRY(need(text, 20));
-            put_digits(text, (uint64_t)row, 1);
-            break;
-        default:
-            TRY(is_last ? put(text, "true", 4) : put(text, "false", 5));
-        }
+        int placeholder = plan->placeholders[i];
+        TRY(is_image(placeholder) ? put_image(plan, text, placeholder, first, second, has) : put_mark(text, placeholder, row, is_last));
         TRY(put(text, pieces[i + 1].start, pieces[i + 1].size));
     }
     return DONE;
 }
 
-static PyObject *KEY, *VALUE;
+static PyObject *KEY, *VALUE, *PARTITION;
 
-/* Appends the record {"key": ..., "value": ...}. */
-static Outcome append(PyObject *records, const char *key, Py_ssize_t key_size, const char *value, Py_ssize_t value_size) {
-    PyObject *record = PyDict_New(), *made = NULL;
-    Outcome outcome = FAILED;
-    if (record == NULL)
+/* Sets a member of a record; takes `value`, which is NULL with an exception. */
+static Outcome set(PyObject *record, PyObject *name, PyObject *value) {
+    Outcome outcome = value == NULL || PyDict_SetItem(record, name, value) < 0 ? FAILED : DONE;
+    Py_XDECREF(value);
+    return outcome;
+}
+
+static Outcome fill_record(PyObject *record, PyObject *key, PyObject *value, Py_ssize_t partition) {
+    Outcome outcome = set(record, KEY, key);
+    if (outcome == DONE)
+        outcome = set(record, VALUE, value);
+    else
+        Py_XDECREF(value);
+    return outcome == DONE && partition >= 0 ? set(record, PARTITION, PyLong_FromSsize_t(partition)) : outcome;
+}
+
+/* Appends the record {"key": ..., "value": ...}, with "partition" unless it is negative. Takes key and value, which are NULL with an exception. */
+static Outcome append(PyObject *records, PyObject *key, PyObject *value, Py_ssize_t partition) {
+    PyObject *record = PyDict_New();
+    if (record == NULL) {
+        Py_XDECREF(key);
+        Py_XDECREF(value);
         return FAILED;
-    if ((made = PyBytes_FromStringAndSize(key, key_size)) == NULL || PyDict_SetItem(record, KEY, made) < 0)
-        goto done;
-    Py_DECREF(made);
-    if ((made = PyBytes_FromStringAndSize(value, value_size)) == NULL || PyDict_SetItem(record, VALUE, made) < 0)
-        goto done;
-    outcome = PyList_Append(records, record) < 0 ? FAILED : DONE;
-done:
-    Py_XDECREF(made);
+    }
+    Outcome outcome = fill_record(record, key, value, partition);
+    if (outcome == DONE && PyList_Append(records, record) < 0)
+        outcome = FAILED;
     Py_DECREF(record);
     return outcome;
 }
 
-/* Writes the rows from `at` on, up to the first that must take the row-at-a-time path. */
-static Outcome write_rows(
-    const Plan *plan, PyObject *body, Py_ssize_t *at, Py_ssize_t *row, int is_last, const Piece *pieces, PyObject *records, Cell *cells,
-    const char *has, Text *text
-) {
-    char *raw;
+/* What the rows of one event are read from and written with. */
+typedef struct {
+    const Plan *plan;
+    PyObject *body;
+    const uint8_t *start;
     Py_ssize_t size;
-    if (PyBytes_AsStringAndSize(body, &raw, &size) < 0)
-        return FAILED;
-    const uint8_t *start = (const uint8_t *)raw;
-    Cell *first = cells, *second = cells + plan->columns_count;
-    while (*at < size) {
-        Py_ssize_t here = *at;
-        if (plan->has_readers)
-            forget(plan, cells);
-        TRY(read_image(plan, &plan->first, first, body, start, size, &here));
-        if (plan->is_update) {
-            TRY(read_image(plan, &plan->second, second, body, start, size, &here));
-            if (key_changes(plan, first, second))
-                return NOT_MINE;
-        }
-        if (here == *at) /* the row has no bytes in the event */
+    Piece pieces[PLACEHOLDERS + 1];
+    Cell *first, *second;
+    char *has; /* whether the second image has a column */
+    Text text;
+} Event;
+
+/* Begins to read an event; on failure an exception is set. What was allocated is freed by `end` in either case. */
+static int begin(Event *event, const Plan *plan, PyObject *body, PyObject *texts) {
+    char *raw;
+    if (!PyTuple_Check(texts) || PyTuple_Size(texts) != plan->placeholders_count + 1)
+        return PyErr_SetString(PyExc_ValueError, "the texts are one more than the placeholders"), -1;
+    if (PyBytes_AsStringAndSize(body, &raw, &event->size) < 0)
+        return -1;
+    event->plan = plan;
+    event->body = body;
+    event->start = (const uint8_t *)raw;
+    for (Py_ssize_t i = 0; i <= plan->placeholders_count; i++) {
+        Piece *piece = &event->pieces[i];
+        if ((piece->start = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(texts, i), &piece->size)) == NULL)
+            return -1;
+    }
+    event->first = PyMem_Calloc((size_t)plan->columns_count * 2 + 1, sizeof(Cell));
+    event->has = PyMem_Calloc((size_t)plan->columns_count + 1, 1);
+    char *start = event->text.start = PyMem_Malloc(4096);
+    if (event->first == NULL || event->has == NULL || start == NULL)
+        return PyErr_NoMemory(), -1;
+    event->second = event->first + plan->columns_count;
+    event->text.at = start;
+    event->text.end = start + 4096;
+    for (Py_ssize_t i = 0; i < plan->second.count; i++)
+        event->has[plan->second.columns[i]] = 1;
+    return 0;
+}
+
+static void end(Event *event) {
+    if (event->first != NULL)
+        forget(event->plan, event->first);
+    PyMem_Free(event->first);
+    PyMem_Free(event->has);
+    PyMem_Free(event->text.start);
+}
+
+/* Reads the images of the row at `at`, and moves `at` after it. */
+static Outcome read_row(Event *event, Py_ssize_t *at) {
+    const Plan *plan = event->plan;
+    Py_ssize_t here = *at;
+    if (plan->has_readers)
+        forget(plan, event->first);
+    TRY(read_image(plan, &plan->first, event->first, event->body, event->start, event->size, &here));
+    if (plan->is_update) {
+        TRY(read_image(plan, &plan->second, event->second, event->body, event->start, event->size, &here));
+        if (key_changes(plan, event->first, event->second))
             return NOT_MINE;
+    }
+    if (here == *at) /* the row has no bytes in the event */
+        return NOT_MINE;
+    *at = here;
+    return DONE;
+}
+
+/* Writes the rows from `at` on, up to the first that must take the row-at-a-time path. */
+static Outcome write_rows(Event *event, Py_ssize_t *at, Py_ssize_t *row, int is_last, PyObject *records) {
+    const Plan *plan = event->plan;
+    Text *text = &event->text;
+    while (*at < event->size) {
+        Py_ssize_t here = *at;
+        TRY(read_row(event, &here));
         text->at = text->start;
-        TRY(put_key(plan, text, first, second, has));
+        TRY(put_key(plan, text, event->first, event->second, event->has));
         Py_ssize_t key_size = text->at - text->start;
-        TRY(put_value(plan, text, first, second, has, pieces, *row, is_last && here >= size));
-        TRY(append(records, text->start, key_size, text->start + key_size, text->at - text->start - key_size));
+        TRY(put_value(plan, text, event->first, event->second, event->has, event->pieces, *row, is_last && here >= event->size));
+        PyObject *key = PyBytes_FromStringAndSize(text->start, key_size);
+        PyObject *value = PyBytes_FromStringAndSize(text->start + key_size, text->at - text->start - key_size);
+        TRY(append(records, key, value, -1));
         *at = here;
         *row += 1;
     }
@@ -650,37 +723,210 @@ static Outcome write_rows(
 PyDoc_STRVAR(write_doc, "write(body, at, row, is_last, texts, records) -> place and number of the next row");
 
 static PyObject *Plan_write(PyObject *self, PyObject *args) {
-    Plan *plan = (Plan *)self;
     PyObject *body, *texts, *records, *result = NULL;
     Py_ssize_t at, row;
     int is_last;
     if (!PyArg_ParseTuple(args, "SnnpOO:write", &body, &at, &row, &is_last, &texts, &records))
         return NULL;
-    if (!PyTuple_Check(texts) || PyTuple_Size(texts) != plan->placeholders_count + 1 || !PyList_Check(records) || at < 0 || row < 0)
-        return PyErr_SetString(PyExc_ValueError, "the texts are one more than the placeholders; places are not negative"), NULL;
-    Piece pieces[PLACEHOLDERS + 1];
-    for (Py_ssize_t i = 0; i <= plan->placeholders_count; i++)
-        if ((pieces[i].start = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(texts, i), &pieces[i].size)) == NULL)
-            return NULL;
-    Cell *cells = PyMem_Calloc((size_t)plan->columns_count * 2 + 1, sizeof(Cell));
-    char *has = PyMem_Calloc((size_t)plan->columns_count + 1, 1);
-    Text text = {PyMem_Malloc(4096), NULL, NULL};
-    if (cells == NULL || has == NULL || text.start == NULL) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    text.at = text.start;
-    text.end = text.start + 4096;
-    for (Py_ssize_t i = 0; i < plan->second.count; i++)
-        has[plan->second.columns[i]] = 1;
-    if (write_rows(plan, body, &at, &row, is_last, pieces, records, cells, has, &text) != FAILED)
+    if (!PyList_Check(records) || at < 0 || row < 0)
+        return PyErr_SetString(PyExc_ValueError, "records are a list; places are not negative"), NULL;
+    Event event = {0};
+    if (begin(&event, (const Plan *)self, body, texts) == 0 && write_rows(&event, &at, &row, is_last, records) != FAILED)
         result = Py_BuildValue("nn", at, row);
-done:
-    if (cells != NULL)
-        forget(plan, cells);
-    PyMem_Free(cells);
-    PyMem_Free(has);
-    PyMem_Free(text.start);
+    end(&event);
+    return result;
+}
+
+/* ---- many rows in a record: producer/publish/row_batching.py is the reference ---- */
+
+/* The rows of a partition that are yet to become a record: the key of the first of them, their images by placeholder, with commas between, the
+   number of the first, and the bytes of their records if each had one. */
+typedef struct {
+    Text key, images[PLACEHOLDERS];
+    Py_ssize_t rows, first_row, size;
+    int is_last;
+} Open;
+
+typedef struct {
+    Py_ssize_t partitions, most_rows, most_bytes;
+} Limits;
+
+/* The hash of the Java client: plugins/kafka/partitioner.py is the reference. */
+static uint32_t murmur2(const uint8_t *at, Py_ssize_t size) {
+    const uint32_t m = 0x5BD1E995;
+    uint32_t value = 0x9747B28C ^ (uint32_t)size;
+    for (; size >= 4; at += 4, size -= 4) {
+        uint32_t part = (uint32_t)little(at, 4) * m;
+        value = value * m ^ (part ^ part >> 24) * m;
+    }
+    if (size)
+        value = (value ^ (uint32_t)little(at, (int)size)) * m;
+    value = (value ^ value >> 13) * m;
+    return value ^ value >> 15;
+}
+
+static Py_ssize_t partition_of(const char *key, Py_ssize_t size, Py_ssize_t partitions) {
+    return partitions > 1 ? (Py_ssize_t)(murmur2((const uint8_t *)key, size) & 0x7FFFFFFF) % partitions : 0;
+}
+
+/* The size of a text, which may be none. */
+static Py_ssize_t size_of(const Text *text) {
+    return text->start == NULL ? 0 : text->at - text->start;
+}
+
+static char *copied(char *to, const char *from, Py_ssize_t size) {
+    memcpy(to, from, (size_t)size);
+    return to + size;
+}
+
+/* The value of a record with the rows of a partition. */
+static PyObject *value_of(const Event *event, const Open *open) {
+    const Plan *plan = event->plan;
+    char room[PLACEHOLDERS][20]; /* of the marks */
+    Piece marks[PLACEHOLDERS];
+    Py_ssize_t size = event->pieces[0].size;
+    for (Py_ssize_t i = 0; i < plan->placeholders_count; i++) {
+        Text text = {room[i], room[i], room[i] + sizeof room[i]};
+        marks[i].start = room[i];
+        if (is_image(plan->placeholders[i]))
+            marks[i] = (Piece){open->images[i].start, size_of(&open->images[i])};
+        else if (put_mark(&text, plan->placeholders[i], open->first_row, open->is_last) == DONE)
+            marks[i].size = text.at - text.start;
+        size += marks[i].size + event->pieces[i + 1].size;
+    }
+    PyObject *made = PyBytes_FromStringAndSize(NULL, size);
+    if (made == NULL)
+        return NULL;
+    char *to = copied(PyBytes_AsString(made), event->pieces[0].start, event->pieces[0].size);
+    for (Py_ssize_t i = 0; i < plan->placeholders_count; i++) {
+        to = copied(to, marks[i].start, marks[i].size);
+        to = copied(to, event->pieces[i + 1].start, event->pieces[i + 1].size);
+    }
+    return made;
+}
+
+/* Appends the record of a partition's rows: with a key only if there is one row. */
+static Outcome close_record(const Event *event, Open *open, Py_ssize_t partition, PyObject *records) {
+    if (!open->rows)
+        return DONE;
+    PyObject *key = open->rows > 1 ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize(open->key.start, size_of(&open->key));
+    TRY(append(records, key, value_of(event, open), partition));
+    open->rows = open->size = 0;
+    return DONE;
+}
+
+static Outcome put_again(Text *text, const char *bytes, Py_ssize_t count) {
+    text->at = text->start;
+    return put(text, bytes, count);
+}
+
+/* The rows of a partition, which has some from now on: most events have rows of few of the partitions. */
+static Open *open_of(Open **opened, Py_ssize_t partition) {
+    if (opened[partition] == NULL && (opened[partition] = PyMem_Calloc(1, sizeof(Open))) == NULL)
+        PyErr_NoMemory();
+    return opened[partition];
+}
+
+/* Adds the row that was read to the record of its partition. Rows that need a record of their own are left to the row-at-a-time path. */
+static Outcome add_row(Event *event, Open **opened, const Limits *limits, Py_ssize_t row, int is_last, PyObject *records) {
+    const Plan *plan = event->plan;
+    Text *text = &event->text;
+    Py_ssize_t ends[PLACEHOLDERS], size = event->pieces[0].size;
+    text->at = text->start;
+    TRY(put_key(plan, text, event->first, event->second, event->has));
+    Py_ssize_t key_size = text->at - text->start;
+    for (Py_ssize_t i = 0; i < plan->placeholders_count; i++) {
+        int placeholder = plan->placeholders[i];
+        TRY(is_image(placeholder) ? put_image(plan, text, placeholder, event->first, event->second, event->has)
+                                  : put_mark(text, placeholder, row, is_last));
+        ends[i] = text->at - text->start;
+        size += event->pieces[i + 1].size;
+    }
+    size += text->at - text->start - key_size;
+    if (size > limits->most_bytes)
+        return NOT_MINE;
+    Py_ssize_t partition = partition_of(text->start, key_size, limits->partitions);
+    Open *open = open_of(opened, partition);
+    if (open == NULL)
+        return FAILED;
+    if (open->rows == limits->most_rows || open->size + size > limits->most_bytes)
+        TRY(close_record(event, open, partition, records));
+    if (!open->rows) {
+        open->first_row = row;
+        TRY(put_again(&open->key, text->start, key_size));
+    }
+    for (Py_ssize_t i = 0, from = key_size; i < plan->placeholders_count; from = ends[i++]) {
+        if (!is_image(plan->placeholders[i]))
+            continue;
+        Text *images = &open->images[i];
+        if (open->rows)
+            TRY(put_character(images, ','));
+        else
+            images->at = images->start;
+        TRY(put(images, text->start + from, ends[i] - from));
+    }
+    open->rows++;
+    open->size += size;
+    open->is_last = is_last;
+    return DONE;
+}
+
+static Outcome join_rows(Event *event, Open **opened, const Limits *limits, Py_ssize_t at, Py_ssize_t *row, int is_last, PyObject *records) {
+    while (at < event->size) {
+        TRY(read_row(event, &at));
+        TRY(add_row(event, opened, limits, *row, is_last && at >= event->size, records));
+        *row += 1;
+    }
+    for (Py_ssize_t partition = 0; partition < limits->partitions; partition++)
+        if (opened[partition] != NULL)
+            TRY(close_record(event, opened[partition], partition, records));
+    return DONE;
+}
+
+static void free_opened(Open **opened, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; opened != NULL && i < count; i++) {
+        if (opened[i] == NULL)
+            continue;
+        PyMem_Free(opened[i]->key.start);
+        for (int image = 0; image < PLACEHOLDERS; image++)
+            PyMem_Free(opened[i]->images[image].start);
+        PyMem_Free(opened[i]);
+    }
+    PyMem_Free(opened);
+}
+
+PyDoc_STRVAR(
+    join_doc,
+    "join(body, at, row, is_last, texts, partitions, most_rows, most_bytes) -> records of many rows and the number of the next row; None if a row "
+    "must take the row-at-a-time path"
+);
+
+static PyObject *Plan_join(PyObject *self, PyObject *args) {
+    PyObject *body, *texts, *result = NULL;
+    Py_ssize_t at, row;
+    int is_last;
+    Limits limits;
+    if (!PyArg_ParseTuple(
+            args, "SnnpOnnn:join", &body, &at, &row, &is_last, &texts, &limits.partitions, &limits.most_rows, &limits.most_bytes
+        ))
+        return NULL;
+    if (at < 0 || row < 0 || limits.partitions < 1 || limits.most_rows < 1)
+        return PyErr_SetString(PyExc_ValueError, "places are not negative; there are partitions, and rows in a record"), NULL;
+    Event event = {0};
+    Outcome outcome = FAILED;
+    PyObject *records = PyList_New(0);
+    Open **opened = PyMem_Calloc((size_t)limits.partitions, sizeof(Open *));
+    if (opened == NULL)
+        PyErr_NoMemory();
+    else if (records != NULL && begin(&event, (const Plan *)self, body, texts) == 0)
+        outcome = join_rows(&event, opened, &limits, at, &row, is_last, records);
+    if (outcome == DONE)
+        result = Py_BuildValue("On", records, row);
+    else if (outcome == NOT_MINE)
+        result = Py_NewRef(Py_None);
+    Py_XDECREF(records);
+    free_opened(opened, limits.partitions);
+    end(&event);
     return result;
 }
 
@@ -776,11 +1022,13 @@ static int fill(Column *column, PyObject *from) {
 }
 
 static int fill_plan(Plan *plan, PyObject *args) {
-    PyObject *columns, *first, *second, *same, *key, *placeholders, *constants;
+    PyObject *columns, *first, *second, *same, *key, *key_text, *placeholders, *constants;
     if (!PyArg_ParseTuple(
-            args, "O!OOpOOOS:Plan", &PyTuple_Type, &columns, &first, &second, &plan->is_update, &same, &key, &placeholders, &constants
+            args, "O!OOpOOSOS:Plan", &PyTuple_Type, &columns, &first, &second, &plan->is_update, &same, &key, &key_text, &placeholders,
+            &constants
         ))
         return -1;
+    plan->key_text = Py_NewRef(key_text);
     if (PyBytes_Size(constants) > 0)
         plan->constants = Py_NewRef(constants);
     Py_ssize_t count = PyTuple_Size(columns), same_count;
@@ -826,16 +1074,19 @@ static void Plan_dealloc(PyObject *self) {
     PyMem_Free(plan->placeholders);
     Py_XDECREF(plan->owner);
     Py_XDECREF(plan->constants);
+    Py_XDECREF(plan->key_text);
     PyTypeObject *type = Py_TYPE(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
 PyDoc_STRVAR(
-    plan_doc, "Plan(columns, first, second, is_update, same, key, placeholders, constants): how the rows of one table and operation become records."
+    plan_doc, "Plan(columns, first, second, is_update, same, key, key_text, placeholders, constants): how the rows of one table and operation become records."
 );
 
-static PyMethodDef plan_methods[] = {{"write", Plan_write, METH_VARARGS, write_doc}, {NULL, NULL, 0, NULL}};
+static PyMethodDef plan_methods[] = {
+    {"write", Plan_write, METH_VARARGS, write_doc}, {"join", Plan_join, METH_VARARGS, join_doc}, {NULL, NULL, 0, NULL}
+};
 static PyType_Slot plan_slots[] = {
     {Py_tp_new, Plan_new}, {Py_tp_dealloc, Plan_dealloc}, {Py_tp_methods, plan_methods}, {Py_tp_doc, (void *)plan_doc}, {0, NULL}
 };
@@ -849,7 +1100,8 @@ static int fill_module(PyObject *module) {
     if (type == NULL || PyModule_AddObjectRef(module, "Plan", type) < 0)
         return Py_XDECREF(type), -1;
     Py_DECREF(type);
-    if ((KEY = PyUnicode_InternFromString("key")) == NULL || (VALUE = PyUnicode_InternFromString("value")) == NULL)
+    if ((KEY = PyUnicode_InternFromString("key")) == NULL || (VALUE = PyUnicode_InternFromString("value")) == NULL
+        || (PARTITION = PyUnicode_InternFromString("partition")) == NULL)
         return -1;
     for (int i = 0; i < KINDS; i++)
         if (PyModule_AddIntConstant(module, names[i], i) < 0)

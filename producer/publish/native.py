@@ -28,7 +28,7 @@ try:
 except ImportError:
     built = None  # type: ignore[assignment]
 
-INTERFACE = 2
+INTERFACE = 3
 """The version of the values passed to the compiled part and returned by it."""
 
 
@@ -65,6 +65,23 @@ class Plan(Protocol):
         raises."""
         ...
 
+    def join(
+        self,
+        body: bytes,
+        at: int,
+        row: int,
+        is_last: bool,
+        texts: tuple[str, ...],
+        partitions: int,
+        most_rows: int,
+        most_bytes: int,
+        /,
+    ) -> tuple[list[Record], int] | None:
+        """Returns the records of all rows from `at` on as `many_rows` makes them, and the number of
+        the row after the last; None if one of the rows must take the row-at-a-time path, or needs a
+        record of its own. Raises what a reader raises."""
+        ...
+
 
 class MakePlan(Protocol):
     """Makes a plan."""
@@ -77,13 +94,14 @@ class MakePlan(Protocol):
         is_update: bool,
         same: tuple[int, ...],
         key: tuple[int, ...],
+        key_text: bytes,
         placeholders: tuple[int, ...],
         constants: bytes,
         /,
     ) -> Plan:
         """`first`, `second`: the columns in the images. `same`: the columns whose change is a
-        change of the key. `key`: the record key's columns. `constants`: members appended to each
-        image."""
+        change of the key. `key`: the record key's columns; `key_text` stands before them.
+        `constants`: members appended to each image."""
         ...
 
 

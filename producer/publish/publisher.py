@@ -22,16 +22,17 @@ from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_REMEDY, KafkaWr
 from cdcbus.plugins.kafka.record_key import SNAPSHOT, Record
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableDdl, TableId
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import AS_THEY_ARE, TRUNCATE, RowTransform
 from cdcbus.producer.decoding.row_image import OPS
 from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
 from cdcbus.producer.publish.routes import Made, TableRoutes
-from cdcbus.producer.publish.row_batching import many_rows
+from cdcbus.producer.publish.row_batching import RecordLimits, many_rows
 from cdcbus.producer.source.row_events import Part, Rows
 
 LOG = logging.getLogger(__name__)
-BATCH_RECORDS = 1000
+BATCH_ROWS = 1000
 # columns for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
 CODE_COLUMNS = 50_000
 # The client wakes a waiter for acknowledgements only when this time is over: the first
@@ -80,13 +81,14 @@ class KafkaPublisher(KafkaWriter[_Large]):
         rows_per_record: int = 1,
         transform: RowTransform = AS_THEY_ARE,
         on_queued: Callable[[int], None] = lambda _: None,
+        status: TaskStatus | None = None,
     ) -> None:
         """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack
         columns are sent, too. `rows_per_record`: at most. `transform`: how rows are transformed
         first. `on_queued` is called about once a second with the bytes of records that wait for
-        Kafka, of `config.queue_bytes`. Raises ConfigError for an event processor that cannot be
-        imported."""
-        super().__init__(config, stop, on_queued)
+        Kafka, of `config.queue_bytes`. `status` is told while Kafka acknowledges nothing. Raises
+        ConfigError for an event processor that cannot be imported."""
+        super().__init__(config, stop, on_queued, status)
         self._task_id = task_id
         self._rows_per_record = rows_per_record
         self._converter = converter
@@ -103,10 +105,11 @@ class KafkaPublisher(KafkaWriter[_Large]):
             transform,
             make_processor(transform.processor),
             lambda topic: self._topics.need([topic]),
+            self._limits if rows_per_record > 1 else None,
             takes_partial=takes_partial,
             on_code=self._add_code,
         )
-        self._partitions_of: dict[str, int] = {}
+        self._limits_of: dict[str, RecordLimits] = {}
         self._code = 0  # columns for which the routes have code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
@@ -121,7 +124,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         """
         if self._code > CODE_COLUMNS:
             self._routes.clear()
-            self._partitions_of.clear()
+            self._limits_of.clear()
             self._code = 0
         sent = 0
         waiting: dict[str, list[Record]] = {}
@@ -157,7 +160,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self.tables.setdefault(rows.table.table.id, Counter())[OPS[rows.kind]] += count
         # A large batch is handed over piece by piece, so that little of it waits here.
         for each in made:
-            if len(waiting[each.topic]) >= BATCH_RECORDS:
+            if len(waiting[each.topic]) * self._rows_per_record >= BATCH_ROWS:
                 self._produce(each.topic, waiting.pop(each.topic))
         return count
 
@@ -175,7 +178,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 counts = self.tables.setdefault(table, Counter())
                 for change in some:
                     counts[change.op] += 1
-                for topic in [name for name, own in waiting.items() if len(own) >= BATCH_RECORDS]:
+                for topic in [name for name, own in waiting.items() if len(own) >= BATCH_ROWS]:
                     self._produce(topic, waiting.pop(topic))
         except UnreadableEvent:
             self._produce_all(waiting)  # what comes before it is sent
@@ -218,19 +221,20 @@ class KafkaPublisher(KafkaWriter[_Large]):
     def _joined(self, rows: Rows, made: Made) -> list[Record]:
         """Joins the records of an event to records of many rows, if the task wants them; not after
         a processor, whose rows can be of other tables and operations."""
-        if self._rows_per_record == 1 or self._routes.is_processed(rows.table.table.id):
+        is_alone = self._rows_per_record == 1 or self._routes.is_processed(rows.table.table.id)
+        if is_alone or made.is_joined:
             return made.records
         # checked when the task file was read
         assert isinstance(self._converter, JoiningConverter)
-        if made.topic not in self._partitions_of:
-            self._partitions_of[made.topic] = self._partitions(made.topic)
-        return many_rows(
-            made.records,
-            self._partitions_of[made.topic],
-            self._rows_per_record,
-            self._batch_bytes,
-            self._converter.joined,
-        )
+        return many_rows(made.records, self._limits(made.topic), self._converter.joined)
+
+    def _limits(self, topic: str) -> RecordLimits:
+        """The limits of a topic's records of many rows."""
+        if topic not in self._limits_of:
+            self._limits_of[topic] = RecordLimits(
+                self._partitions(topic), self._rows_per_record, self._batch_bytes
+            )
+        return self._limits_of[topic]
 
     def push(self, has_more: Callable[[], bool]) -> bool:
         """Hands queued records to Kafka without waiting to fill batches, and waits briefly for the

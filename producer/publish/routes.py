@@ -27,17 +27,19 @@ from cdcbus.producer.config import RowTransform
 from cdcbus.producer.decoding.table import DecodableTable
 from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.mapped_columns import record_columns
+from cdcbus.producer.publish.row_batching import RecordLimits
 from cdcbus.producer.source.row_events import Rows
 
 
 class Made(NamedTuple):
     """Records of one event for one topic and one name, in order; `key` are the columns of their
-    keys."""
+    keys. `is_joined`: they are records of many rows already."""
 
     topic: str
     table: TableId
     key: tuple[str, ...]
     records: list[Record]
+    is_joined: bool = False
 
 
 class _Route(NamedTuple):
@@ -51,7 +53,8 @@ class _Route(NamedTuple):
 
 class TableRoutes:
     """The routes of one task's rows. `process`: its event processor; `need` is called with each
-    topic before the first write to it; `on_code` as in TableWriter."""
+    topic before the first write to it; `limits_of` gives the limits of a topic's records of many
+    rows, None = each row has its own; `on_code` as in TableWriter."""
 
     def __init__(
         self,
@@ -60,12 +63,13 @@ class TableRoutes:
         transform: RowTransform,
         process: Processor | None,
         need: Callable[[str], None],
+        limits_of: Callable[[str], RecordLimits] | None,
         *,
         takes_partial: bool,
         on_code: Callable[[int], None],
     ) -> None:
         self._config, self._converter, self._transform = config, converter, transform
-        self._process, self._need = process, need
+        self._process, self._need, self._limits_of = process, need, limits_of
         self._takes_partial, self._on_code = takes_partial, on_code
         self._mapper = Mapper(transform.rules, transform.includes, transform.excludes)
         self._mapped = RecordTransform(self._mapper, config)
@@ -96,8 +100,13 @@ class TableRoutes:
         made = []
         count = 0
         for route in self._routes.get(rows.table) or self._new_routes(rows.table):
-            records, count = route.writer.records(rows, first_row)
-            made.append(Made(route.topic, route.table, route.key, records))
+            joined = None
+            if self._limits_of is not None:
+                joined = route.writer.joined(rows, first_row, self._limits_of(route.topic))
+            records, count = joined or route.writer.records(rows, first_row)
+            made.append(
+                Made(route.topic, route.table, route.key, records, is_joined=joined is not None)
+            )
         return made, count
 
     def of_changes(self, changes: Iterable[RowChange]) -> list[Made]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.kafka.record_key import Record
+
+
+class RecordLimits(NamedTuple):
+    """The number of partitions of a topic, and the most rows and bytes of a record with several
+    rows."""
+
+    partitions: int
+    most_rows: int
+    most_bytes: int
 
 
 @dataclass(slots=True)
@@ -19,19 +29,16 @@ class _Open:
 
 
 def many_rows(
-    records: Sequence[Record],
-    partitions: int,
-    most_rows: int,
-    most_bytes: int,
-    join: Callable[[Sequence[bytes]], bytes],
+    records: Sequence[Record], limits: RecordLimits, join: Callable[[Sequence[bytes]], bytes]
 ) -> list[Record]:
-    """Joins the records of an event into records of at most `most_rows` rows and `most_bytes`
-    bytes; in each partition the rows keep their order.
+    """Joins the records of an event into records of many rows, within the limits; in each partition
+    the rows keep their order. The plain reference of the compiled part (`Plan.join`).
 
     Joined records have no key. Records with headers, as of a changed key, and larger ones are left
     unchanged. Each names the partition of its keys: the client must not choose, as it may learn of
     new partitions between two records.
     """
+    partitions, most_rows, most_bytes = limits
     made: list[Record] = []
     waiting: dict[int, _Open] = {}
 
@@ -65,6 +72,6 @@ def many_rows(
         current = waiting.setdefault(partition, _Open())
         current.records.append(record)
         current.size_bytes += size_bytes
-    for partition in list(waiting):
+    for partition in sorted(waiting):
         close(partition)
     return made

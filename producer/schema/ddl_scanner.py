@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import PositionLost, SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable, UnreadableEvent
+from cdcbus.producer.binlog.checksums import Checksums
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
 from cdcbus.producer.binlog.dump_stream import BROKEN_OFF
 from cdcbus.producer.binlog.event_types import (
@@ -20,7 +21,6 @@ from cdcbus.producer.binlog.event_types import (
     INSIDE,
     ROW_STATEMENT,
     SESSION_FLAG,
-    checksum_bytes_of,
 )
 from cdcbus.producer.binlog.mariadb_compression import QUERY_COMPRESSED, plain_query
 from cdcbus.producer.ddl.session_variables import (
@@ -41,6 +41,10 @@ LOG = logging.getLogger(__name__)
 # how long the server may take to bring to disk what it has written
 WAIT_SECONDS, PAUSE_SECONDS = 10.0, 0.1
 _SAID_BYTES = 1 << 26  # scanning more than this takes seconds, and is logged
+# Stands for a damaged event, which may have been the DDL of any table: a text that no server ran.
+_ANY_CHANGE = b"/*"
+# Events that say where the following ones are.
+_PLACES = {BINLOG.ROTATE_EVENT, BINLOG.FORMAT_DESCRIPTION_EVENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,14 @@ def version_of(format_description: bytes) -> str:
     return format_description[2:52].rstrip(b"\0").decode("ascii", "replace")
 
 
+def is_server_start(format_description: bytes) -> bool:
+    """Whether the server was started with this file, of which this is the body of the first event:
+    then no session had a temporary table."""
+    # The time of the start. Files that the server began later, and streams from the middle of a
+    # file, have none.
+    return any(format_description[52:56])
+
+
 def is_ddl(sql: bytes) -> bool:
     """Whether a statement may be DDL: it neither begins nor ends a transaction, nor belongs inside
     one, nor changes rows."""
@@ -158,7 +170,8 @@ class DdlScan:
     server's, unless the binlog names another. `file_after_break` names the file to continue
     with where one, read from a place on, breaks off, as after a power loss; empty if there is none.
 
-    Found statements are kept, so that each byte is read about once.
+    A damaged event is found as a statement that may change any table. Found statements are kept, so
+    that each byte is read about once.
     """
 
     def __init__(
@@ -181,7 +194,8 @@ class DdlScan:
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
         """The statements that end after `after` and not after `until`, up to which the server must
         have written already. Raises PositionLost when the server no longer holds everything between
-        the two, SourceUnavailable when it does not send that for long, and what `events` raises."""
+        the two, SourceUnavailable when it does not send that for long, UnreadableEvent for a file
+        whose head is damaged, and what `events` raises."""
         if not after < until:
             return []
         if self._from is None or self._to is None or after > self._to:
@@ -230,22 +244,31 @@ class DdlScan:
         end = start
         if start.pos >= SPAN:  # a request has 32 bits for the offset
             end = BinlogCoordinates(file, FIRST_EVENT)
-        checksum_bytes = self._checksum_bytes
+        checksums = Checksums(self._checksum_bytes)
         version = self._version
         has_begun = False
         try:
             for events in self._events(end):
                 for event in events:
+                    try:
+                        body = checksums.body(event)
+                    except UnreadableEvent as error:
+                        if event[4] in _PLACES:
+                            raise UnreadableEvent(f"{end}: {error}") from error
+                        LOG.warning("looking for DDL: %s: %s", end, error)
+                        end = BinlogCoordinates(file, end.pos + len(event))
+                        has_begun = True
+                        if end > start:
+                            found.append(Statement(end, 0, "", _ANY_CHANGE))
+                        continue
                     _, kind, _, _, end_pos, flags = HEADER.unpack_from(event)
-                    body = event[HEADER.size : len(event) - checksum_bytes]
                     if kind == BINLOG.ROTATE_EVENT:
                         file = body[8:].decode()
                         end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
                         has_begun = False
                         continue
                     if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                        # says whether this file's events have checksums, and which server wrote it
-                        checksum_bytes = checksum_bytes_of(event)
+                        # says which server wrote this file
                         version = version_of(body)
                     if kind == BINLOG.MARIADB_GTID_EVENT:
                         has_begun = True

@@ -183,6 +183,10 @@ class SchemaHistory:
         if self._scope:
             self._follow(statement)
 
+    def server_started(self) -> None:
+        """Forgets the temporary tables of sessions, whose numbers are given out again."""
+        self._temporary = TemporaryTables()
+
     def passed(self, place: BinlogCoordinates) -> None:
         """Notes that all DDL before `place` was followed."""
         if not self._scope or not self._is_loaded:
@@ -330,12 +334,11 @@ class SchemaHistory:
         def charset(schema: str) -> str:
             return self._search.charset(schema, place)
 
-        for change in self._search.changes(statement):
-            if self._temporary.takes(
-                change, statement.thread, is_of_session=statement.is_of_session
-            ):
-                continue
-            if not self._is_in_scope(change):
+        for each in self._search.changes(statement):
+            change = self._temporary.real(
+                each, statement.thread, is_of_session=statement.is_of_session
+            )
+            if change is None or not self._is_in_scope(change):
                 continue
             if self._does_nothing(change, before):
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import orjson
 
@@ -41,6 +41,12 @@ class Followed:
 def entry_name(table: TableId) -> str:
     """The name of a table's entry, valid for a ZooKeeper node."""
     return ".".join(quote(part, safe="").replace(".", "%2E") for part in table)
+
+
+def entry_table(name: str) -> TableId | None:
+    """The table that an entry is named after; None for FOLLOWED."""
+    schema, dot, table = name.partition(".")
+    return TableId(unquote(schema), unquote(table)) if dot else None
 
 
 def entry_text(table: TableId, versions: Sequence[Version]) -> str | None:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 LOG = logging.getLogger(__name__)
-_NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
+# no such table or schema; no right to read it; a view of what is not there, or of nobody's
+_NOT_THERE = {1146, 1049, 1142, 1143, 1044, 1356, 1449}
 # A column in SHOW CREATE TABLE; with double quotation marks in the mode ANSI_QUOTES.
 _COLUMN = re.compile(r'^  (`(?:[^`]|``)+`|"(?:[^"]|"")+") ', re.MULTILINE)
 _HIDDEN = {1142, 1143}  # no right to read the table, or one of its columns
@@ -221,7 +222,8 @@ class SchemaReader:
         found = {}
         rows = self._rows_of(tables, "table_collation, table_type, engine", "tables")
         for table, collation, kind, engine in rows:
-            if not columns[table]:
+            # Rows have the name of no view: a table has it, or had it before.
+            if not columns[table] or kind == "VIEW":
                 continue
             # a collation's name begins with that of its character set
             charset = (collation or "").partition("_")[0]
@@ -266,7 +268,7 @@ class SchemaReader:
         try:
             shown = shown_labels(labels, self._ask(query))
         except pymysql.err.MySQLError as error:
-            # Others refuse it, as does an older release, sql_mode ORACLE, or a proxy.
+            # Others refuse it, as does an older release, or a proxy.
             if _is_lost(error):
                 raise
         if shown is None:

@@ -82,7 +82,7 @@ class TableSearch:
                 if version := self._versions.schema_between(name, at, statement.end):
                     return version
                 after = self._name_after(statement, name, columns)
-                if after is None:
+                if after is None or (after != name and self._outlives(name, statement)):
                     return None
                 if after != name:
                     name = after
@@ -113,6 +113,20 @@ class TableSearch:
             elif touches(change, table) and not _spares(change, columns):
                 return None
         return table
+
+    def _outlives(self, table: TableId, statement: Statement) -> bool:
+        """Whether the table is there after a statement that renames it, though nothing has created
+        it again: then a temporary table of its name was renamed, which MariaDB writes as well."""
+        now, end = self._reader.read(table)
+        changes = self.changes(statement)
+        if any(_makes(change, table) for change in changes):
+            return False
+        for change in self.all_changes(self.ahead.about(table, statement.end, end)):
+            if _makes(change, table) or isinstance(change, Dropped):
+                return False
+            if isinstance(change, Altered | Renamed) and change.table == table:
+                return True
+        return now is not None
 
     def candidates(self, table: TableId, place: BinlogCoordinates) -> Iterator[TableSchema]:
         """Yields what the table may have been at `place`, most certain first."""
@@ -146,29 +160,36 @@ class TableSearch:
         is older than that."""
         past = []
         for statement in self._scan.between(start, place):
-            for change in self.changes(statement):
-                past.append(_PastChange(statement, change))
+            for each in self.changes(statement):
+                past.append(_PastChange(statement, each))
         names = _earlier_names(table, past)
         states: dict[TableId, State | None] = {}
         temporary = TemporaryTables()
         end = start
+        here: dict[TableId, State | None] = {}  # by earlier changes of the same statement
 
         def before(table: TableId) -> State | None:
+            if table in here:
+                return here[table]
             kept = self._versions.before(table, end)
             if kept in (None, Missing.UNKNOWN):
                 return states.get(table)
             return kept
 
-        for statement, change in past:
-            end = statement.end
-            if not any(_is_about(change, name) for name in names):
+        for statement, each in past:
+            if statement.end != end:
+                end = statement.end
+                here.clear()
+            if not any(_is_about(each, name) for name in names):
                 continue
-            if temporary.takes(change, statement.thread, is_of_session=statement.is_of_session):
+            change = temporary.real(each, statement.thread, is_of_session=statement.is_of_session)
+            if change is None:
                 continue
             if _is_conditional(change) and before(change.table) is not Missing.DROPPED:
                 continue
             charset = partial(self._charset, place=end, ahead=self._replays)
-            states |= made(change, before, names, _nothing, charset)
+            here |= made(change, before, names, _nothing, charset)
+            states |= here
         return states.get(table)
 
     def charset(self, schema: str, place: BinlogCoordinates) -> str:
@@ -197,6 +218,13 @@ def _earlier_names(table: TableId, past: list[_PastChange]) -> set[TableId]:
         elif isinstance(change, Created) and change.like and change.table in names:
             names.add(change.like)
     return names
+
+
+def _makes(change: Change, table: TableId) -> bool:
+    """Whether the table is there after the change, and may not have been before."""
+    if isinstance(change, Renamed):
+        return change.to == table
+    return isinstance(change, Created) and change.table == table and not change.is_temporary
 
 
 def _is_conditional(change: Change) -> TypeGuard[Created]:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
+import socket
+import struct
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
+from pymysql.constants import COMMAND
 
-from cdcbus.plugins.errors import (
-    ConfigError,
-    PositionLost,
-    SourceError,
-    SourceMisconfigured,
-    SourceRefused,
-    SourceUnavailable,
-)
+from cdcbus.plugins.errors import ConfigError, SourceRefused
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.mysql.silence import bound_silence
-from cdcbus.plugins.mysql.tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server.errors import source_error
 from cdcbus.producer.server.privileges import read_grants
 
 if TYPE_CHECKING:  # generic in the stubs only
@@ -30,80 +26,24 @@ if TYPE_CHECKING:  # generic in the stubs only
 
     Connection = pymysql.Connection[Cursor]
 
-_ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
-# host blocked, host not allowed, password expired (twice), account locked (MySQL, MariaDB)
-_NOT_LET_IN = {1129, 1130, 1820, 1862, 3118, 4151}
-_NO_PRIVILEGE = {1142, 1227, 1370}
-_LOG_LOST = 1236
-# What both servers say under the number of a lost log where they cannot read a file that they hold.
-_UNREAD = re.compile(r"could not open log file|I/O error|memory allocation|decryption fail", re.I)
-_SAME_SERVER_ID = 4052  # MariaDB; MySQL reports this with the number of a lost log
 _SYNTAX_ERROR = 1064
+OF_CLIENT: Final = range(2000, 3000)
+"""The driver's own numbers: no connection, or a lost one."""
+# What reports the end of the binlog; the latter for MySQL before 8.2, and MariaDB.
+_STATUS: Final = ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
+_OPTION = struct.Struct("<H")
 ANSWER_SECONDS: Final = 30.0
 GONE_SECONDS: Final = 6
 """After this time without a sign a machine counts as down, where answers can take longer."""
 # Limits of the whole server would cut answers without an error, or refuse large queries; its moment
-# for tables with system versioning would show former rows.
+# for tables with system versioning would show former rows; its sql_mode, as MariaDB's ORACLE, would
+# change statements and the spelling of types.
 _SESSION: Final = (
-    f"SET time_zone = '+00:00', sql_select_limit = {2**64 - 1}, sql_big_selects = 1 "
+    f"SET time_zone = '+00:00', sql_mode = '', sql_select_limit = {2**64 - 1}, sql_big_selects = 1 "
     "/*M!100304 , system_versioning_asof = DEFAULT*/"
 )
 REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
 """The settings that a binlog with complete rows requires."""
-
-
-def source_error(error: Exception, config: SourceConfig) -> SourceError:
-    """Converts a driver's error into ours: what failed, where, what to do. Server texts of these
-    kinds hold no cell values."""
-    host, port = config.addresses[0]
-    where = f"{host}:{port}"
-    code, text = 0, str(error)
-    if isinstance(error, pymysql.Error) and error.args:
-        code, text = error.args[0], str(error.args[-1])
-    if code in _ACCESS_DENIED:
-        return SourceRefused(
-            f"source {where} refuses user {config.user} ({code}): check consumer.source.username "
-            "and password"
-        )
-    if code in _NOT_LET_IN:
-        return SourceRefused(
-            f"source {where} does not let user {config.user} in ({code} {text}); change that there"
-        )
-    if code in TLS_ERRORS or is_tls_refusal(error):
-        return SourceRefused(
-            f"source {where}: no TLS connection with consumer.source.sslMode={config.tls.mode} "
-            f"({text}); check it, sslCa, sslCert, sslKey"
-        )
-    if code in _NO_PRIVILEGE:
-        return SourceRefused(
-            f"source {where}: user {config.user} may not read the binlog ({code} {text}); "
-            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO that user"
-        )
-    if code == _SAME_SERVER_ID or (code == _LOG_LOST and "same server_uuid/server_id" in text):
-        return SourceMisconfigured(
-            f"source {where} has let another reader with the same server id in and ended this one "
-            f"({code}): "
-            "give each task a consumer.source.slaveId of its own, and run none twice"
-        )
-    if code == _LOG_LOST and _UNREAD.search(text):
-        return SourceUnavailable(
-            f"source {where} cannot read its binlog now ({code} {text}); its error log says more"
-        )
-    if code == _LOG_LOST:
-        return PositionLost(
-            f"source {where} cannot send the binlog from the wanted position ({code} {text})"
-        )
-    if isinstance(error, pymysql.err.InternalError):
-        if isinstance(code, int):
-            # of the operating system, as of a disk that is full, or too many open files
-            return SourceUnavailable(f"source {where} cannot answer now ({code} {text})")
-        # the driver's own: packets out of order, as behind a proxy
-        return SourceUnavailable(f"source {where} answers with a broken stream: {text}")
-    if isinstance(
-        error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError
-    ):
-        return SourceUnavailable(f"source {where} cannot be reached: {text}")
-    return SourceMisconfigured(f"source {where} answers with an error ({code} {text})")
 
 
 @contextmanager
@@ -149,6 +89,14 @@ def connect(config: SourceConfig, read_timeout_seconds: float = ANSWER_SECONDS) 
     except (pymysql.Error, OSError, RuntimeError) as error:
         raise source_error(error, config) from error
     return connection
+
+
+def interrupt(connection: Connection) -> None:
+    """Makes the query that another thread waits for fail."""
+    raw: Any = connection
+    with suppress(OSError, AttributeError):
+        # To close it would leave the other thread waiting for its answer.
+        raw._sock.shutdown(socket.SHUT_RDWR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +251,18 @@ def binlog_files(connection: Connection) -> list[tuple[str, int]]:
 
 def latest_position(connection: Connection) -> BinlogPosition:
     """The current end of the binlog, always a transaction edge."""
-    # the latter for MySQL before 8.2, and MariaDB
-    row = _either(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]
+    return position_of(_either(connection, *_STATUS))
+
+
+def status_statement(connection: Connection) -> str:
+    """The statement that the server answers with the current end of its binlog."""
+    newer, older = _STATUS
+    return older if _rows_if_known(connection, newer) is None else newer
+
+
+def position_of(status: Sequence[Sequence[Any]]) -> BinlogPosition:
+    """The position in the answer to `status_statement`."""
+    row = status[0]
     # MariaDB does not return the GTIDs
     return BinlogPosition(
         row[0], int(row[1]), gtid=re.sub(r"\s", "", row[4]) if len(row) > 4 else ""
@@ -369,11 +327,45 @@ def query(
         return cursor.fetchall()
 
 
+def in_one_request(
+    connection: Connection, statements: Sequence[str]
+) -> list[Sequence[Sequence[Any]]]:
+    """Returns the rows of each statement. Hardly anything happens in between, except behind a proxy
+    that takes statements only one by one."""
+    found: list[Sequence[Sequence[Any]]] = []
+    with connection.cursor() as cursor:
+        try:
+            _take_several(connection, True)
+            cursor.execute("; ".join(statements))
+        # Some take the option, but not the statements.
+        except (pymysql.OperationalError, pymysql.ProgrammingError):
+            with suppress(pymysql.OperationalError, pymysql.ProgrammingError):
+                _take_several(connection, False)
+            return [query(connection, statement) for statement in statements]
+        for _ in statements:
+            found.append(cursor.fetchall())
+            cursor.nextset()
+        _take_several(connection, False)
+    return found
+
+
+def _take_several(connection: Any, is_allowed: bool) -> None:
+    """Has the server take several statements in a request, or no longer."""
+    connection._execute_command(COMMAND.COM_SET_OPTION, _OPTION.pack(not is_allowed))
+    connection._read_packet()
+
+
 def _either(connection: Connection, sql: str, older: str) -> Sequence[Sequence[Any]]:
     """Returns the rows of a statement, or of the older form if the server does not know it."""
+    rows = _rows_if_known(connection, sql)
+    return query(connection, older) if rows is None else rows
+
+
+def _rows_if_known(connection: Connection, sql: str) -> Sequence[Sequence[Any]] | None:
+    """The rows of a statement; None if the server does not know this form of it."""
     try:
         return query(connection, sql)
     except pymysql.ProgrammingError as error:
         if error.args[0] != _SYNTAX_ERROR:
             raise
-        return query(connection, older)
+        return None

@@ -13,7 +13,7 @@ from threading import Condition
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.named_tables import named
+from cdcbus.producer.ddl.named_tables import Named, named
 from cdcbus.producer.ddl.statements import changes
 from cdcbus.producer.ddl.table_changes import SchemaAltered, SchemaDropped
 from cdcbus.producer.publish.delivery import Deliveries
@@ -22,12 +22,12 @@ from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunks import Bound
 from cdcbus.producer.snapshot.columns import SelectedTable
-from cdcbus.producer.snapshot.courses import Course, now_ms
+from cdcbus.producer.snapshot.courses import Course, Sent, now_ms
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.producer.snapshot.progress_saver import ProgressSaver
 from cdcbus.producer.snapshot.reader import Read
 from cdcbus.producer.snapshot.rows import key_texts, row_events
-from cdcbus.producer.snapshot.window import Window, reached
+from cdcbus.producer.snapshot.window import Window
 from cdcbus.producer.source.row_events import Batch, Part, Rows
 
 LOG = logging.getLogger(__name__)
@@ -60,6 +60,7 @@ class Chunk:
             bytes=before.bytes + self.read.bytes,
             chunks=before.chunks + 1,
             after=self.read.last or before.after,
+            has_held_back=before.has_held_back and not self.is_last,
             updated_ms=now_ms(),
         )
 
@@ -96,9 +97,9 @@ class ChunkSender:
 
     # Where the stream is.
 
-    def alter(self, statement: Statement) -> list[TableId]:
-        """Takes note of a DDL statement of the stream. Returns the new names of the tables that it
-        renames."""
+    def alter(self, statement: Statement) -> list[Named]:
+        """Takes note of a DDL statement of the stream. Returns the tables that it names, without
+        temporary ones."""
         return self._alterations.take(statement)
 
     def alterations(self, table: TableId) -> int:
@@ -119,9 +120,19 @@ class ChunkSender:
         self._is_at_edge &= not batch.opened
 
     def _reach(self, edge: BinlogPosition) -> None:
-        self._edge, self._here, self._is_at_edge = edge, reached(edge), True
+        self._edge, self._here, self._is_at_edge = edge, edge.reached, True
         # No transaction begins between the edge and this place, which can be in a later file.
         self._passed = BinlogCoordinates(self._here.file, self._here.pos)
+
+    def hold_back(self, rows: Rows) -> None:
+        """Takes rows of a table without a key that are not sent: what is being read of it may lack
+        them."""
+        for window in self._windows_of(rows.table.table.id):
+            window.hold(rows)
+
+    def has_passed(self, place: BinlogCoordinates) -> bool:
+        """Whether the stream has passed a place between two transactions."""
+        return place <= self._passed
 
     def _see(self, parts: Iterable[Part]) -> None:
         if not self._windows:
@@ -163,12 +174,13 @@ class ChunkSender:
 
     # Sending: only at a boundary, by the thread that has the turn.
 
-    def send_due(self) -> None:
-        """Sends the chunks that the stream has passed, if it is at a boundary."""
+    def send_due(self) -> bool:
+        """Sends the chunks that the stream has passed, if it is at a boundary. Returns whether
+        there were any."""
         if self.is_over or not self._is_at_edge:
-            return
-        is_sent = False
-        while self.chunks and self.chunks[0].read.high <= self._passed:
+            return False
+        waiting, is_sent = len(self.chunks), False
+        while self.chunks and self.has_passed(self.chunks[0].read.high):
             chunk = self.chunks.popleft()
             self.close(chunk.window)
             is_sent |= self._send(chunk)
@@ -176,6 +188,7 @@ class ChunkSender:
         if is_sent:
             self._deliver.reached(self._edge, self._has_more)
         self._changed.notify_all()
+        return len(self.chunks) < waiting
 
     def _send(self, chunk: Chunk) -> bool:
         """Sends a chunk. Returns whether it did; else the chunk no longer counts, or is read
@@ -193,12 +206,16 @@ class ChunkSender:
         if rows is None:
             course.rewind(chunk.after)
             return False
+        edge, later = None, chunk.window.later()
         if chunk.selected.key is None:
-            # Before its rows are sent: a restart could not tell which of them Kafka has.
+            # Before its rows are sent: a restart could not tell which of them Kafka has. From here
+            # on the stream sends its changes, also where there were no rows.
             self._saver.save_sending(course)
+            edge = self._here
         count = self._publisher.send(row_events(table, rows, self._origin(chunk.read)))
+        count += self._publisher.send(later)
         self._on_sent(count)
-        course.sent.append((self._publisher.sent, chunk.progress(course.latest)))
+        course.sent.append(Sent(self._publisher.sent, chunk.progress(course.latest), edge))
         course.tries = 0
         return True
 
@@ -226,22 +243,18 @@ class _Alterations:
     def of(self, table: TableId) -> int:
         return self._of_all + self._by_name.get(str(table).lower(), 0)
 
-    def take(self, statement: Statement) -> list[TableId]:
-        """Counts a statement. Returns the new names of the tables that it renames."""
+    def take(self, statement: Statement) -> list[Named]:
+        """Counts a statement. Returns the tables that it names, without temporary ones."""
         found = named(statement.sql, statement.schema, statement.session)
         if found is None or _is_of_schema(statement):
             self._of_all += 1
             return []
-        renamed = []
-        for one in found:
-            if one.is_temporary:
-                continue
-            if one.was is not None:
-                renamed.append(one.table)
-            for table in filter(None, (one.table, one.was)):
+        real = [one for one in found if not one.is_temporary]
+        for one in real:
+            for table in filter(None, (one.table, one.was, one.other)):
                 name = str(table).lower()
                 self._by_name[name] = self._by_name.get(name, 0) + 1
-        return renamed
+        return real
 
 
 def _is_of_schema(statement: Statement) -> bool:

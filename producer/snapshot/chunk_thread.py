@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from threading import Condition, Thread
 from typing import Final
 
 import pymysql
 
 from cdcbus.plugins.errors import SourceUnavailable, UnreadableEvent
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.schema_reader import HiddenColumns
 from cdcbus.producer.server.connection import Server
@@ -20,15 +23,18 @@ from cdcbus.producer.snapshot.courses import Course, Courses, now_ms
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Read
 from cdcbus.producer.snapshot.refusals import AWAY, GONE, final_state, passes, refusal
+from cdcbus.producer.snapshot.window import View, Window
 
 LOG = logging.getLogger(__name__)
 CHUNKS_AHEAD = 3
 """The most chunks that wait for the stream."""
-TRIES: Final = 5  # attempts to read a table without a key while nobody changes it
+TRIES: Final = 5  # attempts to read a table without a key
+VIEWS: Final = 20  # attempts in each to begin it while nobody changes the table
 AGAIN_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 _TOO_BUSY: Final = (
-    f"the table has no key, and was changed each of the {TRIES} times that it was read: give it a "
-    "primary key, or start its snapshot again when nobody writes to it"
+    "the table has no key, and was changed too much, or by too many transactions at a time, each "
+    f"of the {TRIES} times that it was read: give it a primary key, or start its snapshot again "
+    "when nobody writes to it"
 )
 
 
@@ -64,9 +70,15 @@ class ChunkThread:
             self._reader.interrupt()
 
     def join(self) -> None:
-        """Waits for the thread's end."""
-        if self._thread is not None:
-            self._thread.join()
+        """Waits for the thread's end. It may have begun to ask the source since it was
+        interrupted, and that can be made to wait for long."""
+        if self._thread is None:
+            return
+        self._thread.join(LOOK_SECONDS)
+        while self._thread.is_alive():
+            with self._changed:
+                self.interrupt()
+            self._thread.join(LOOK_SECONDS)
 
     def _run(self) -> None:
         failures = 0
@@ -109,35 +121,41 @@ class ChunkThread:
                     self._courses.begin(wish, accepted)
         with self._changed:
             course = self._courses.next_to_read()
-            if course is None or len(self._sender.chunks) >= CHUNKS_AHEAD:
+            is_full = len(self._sender.chunks) >= CHUNKS_AHEAD
+            # Otherwise chunks are sent while the next rows are read.
+            is_sending = is_full or course is None or course.selected is None
+            if is_sending and self._sender.send_due():
+                return
+            if course is None or is_full:
                 self._changed.wait(LOOK_SECONDS)
                 return
-        selected = course.selected
+            selected, turn = course.selected, course.turn
         try:
             if selected is None:
                 self._describe(reader, course)
             else:
                 self._read(reader, course, selected)
         except (CannotTell, HiddenColumns, UnreadableEvent) as error:
-            self._fail(course, TableState.FAILED, str(error))
+            self._fail(course, turn, TableState.FAILED, str(error))
         except pymysql.Error as error:
-            self._judge(error, reader, course, selected)
+            self._judge(error, reader, course, turn, selected)
 
     def _judge(
         self,
         error: pymysql.Error,
         reader: ChunkReader,
         course: Course,
+        turn: int,
         was: SelectedTable | None,
     ) -> None:
         """Ends the table's snapshot by an error of the server, or has the table described again.
         Raises an error that may pass."""
         if end := final_state(error):
-            self._fail(course, *end)
+            self._fail(course, turn, *end)
         elif passes(error):
             raise error
         elif not self._is_outdated(reader, course, was):
-            self._fail(course, TableState.FAILED, refusal(error, course.progress.where))
+            self._fail(course, turn, TableState.FAILED, refusal(error, course.progress.where))
 
     def _is_outdated(self, reader: ChunkReader, course: Course, was: SelectedTable | None) -> bool:
         """Whether the table was altered since it was described as `was`, by which it was read; then
@@ -158,11 +176,13 @@ class ChunkThread:
             course.rewind(course.latest.after)
         return True
 
-    def _fail(self, course: Course, state: TableState, reason: str) -> None:
-        LOG.warning("the snapshot of %s ends: %s", course.table, reason)
+    def _fail(self, course: Course, turn: int, state: TableState, reason: str) -> None:
+        """Ends the snapshot, unless it is in another turn: what was read is no longer true."""
         with self._changed:
             self._sender.close_unread()
-            self._courses.rest(course, state, reason)
+            if course.turn == turn and course.is_wanted:
+                LOG.warning("the snapshot of %s ends: %s", course.table, reason)
+                self._courses.rest(course, state, reason)
 
     # Describing a table.
 
@@ -181,13 +201,17 @@ class ChunkThread:
         if selected is None:
             reader.look(course.table)
             # It can be read by now, as it was created or renamed since: it was gone all the same.
-            self._fail(course, TableState.DROPPED, GONE)
+            self._fail(course, turn, TableState.DROPPED, GONE)
             return
         after, until = _bounds(reader, course, selected)
         known_rows, row_bytes = reader.estimate(course.table)
         with self._changed:
             # Then it is described again, with all that is noted here: paused, or begun anew.
             if course.turn != turn or not course.is_wanted:
+                return
+            is_keyless = not selected.table.table.key
+            if is_keyless and course.progress.is_unconfirmed:
+                self._courses.refuse_unconfirmed(course)
                 return
             if after is None and course.after is not None:
                 LOG.info("%s is read anew, as its key has changed", course.table)
@@ -203,6 +227,7 @@ class ChunkThread:
                 progress,
                 state=TableState.RUNNING,
                 key=selected.key_order,
+                is_keyless=is_keyless,
                 until=until,
                 estimated_rows=estimated,
                 started_ms=progress.started_ms or now_ms(),
@@ -215,19 +240,22 @@ class ChunkThread:
     def _read(self, reader: ChunkReader, course: Course, selected: SelectedTable) -> None:
         # As they are now: the stream's thread may rewind the table while it is read.
         turn, after, altered = course.turn, course.after, course.altered
-        # Only a table without a key: each change of it makes the whole read void.
+        # Only a table without a key: changes of it can make the whole read void.
         if selected.key is None and course.tries >= TRIES:
-            self._fail(course, TableState.FAILED, _TOO_BUSY)
+            self._fail(course, turn, TableState.FAILED, _TOO_BUSY)
             return
         course.tries += 1
-        window = self._sender.open(course.table, selected.key_names)
+        has_views = selected.key is None and reader.has_views(course.table)
+        window = self._begun(reader, course, selected, has_views)
         if window is None or window.begun is None:
             return
-        reader.settle(window.begun, lambda: self._sender.is_over)
-        if self._sender.is_over:
-            return
-        read, is_last = _rows(reader, course, selected, after)
+        read, is_last = self._next_rows(reader, course, selected, after)
         with self._changed:
+            if window.view is not None:
+                read = replace(read, high=window.view.high)
+            elif selected.key is None:
+                begun = BinlogCoordinates(window.begun.file, window.begun.pos)
+                window.set_view(View(begun, read.high))
             if course.turn != turn or not course.is_wanted:
                 self._sender.close(window)
                 return
@@ -235,7 +263,48 @@ class ChunkThread:
             self._sender.chunks.append(
                 Chunk(course, turn, altered, selected, window, after, read, is_last)
             )
-            self._sender.send_due()
+
+    def _next_rows(
+        self, reader: ChunkReader, course: Course, selected: SelectedTable, after: Bound | None
+    ) -> tuple[Read, bool]:
+        """Reads the next rows of a table, and meanwhile sends the chunks that wait. Returns also
+        whether these rows are the table's last."""
+        # A thread of its own receives the answer to its end: however long Kafka takes for the rows
+        # before it, no query stays open at the source.
+        with ThreadPoolExecutor(1, "snapshot-answer") as receiving:
+            answer = receiving.submit(_rows, reader, course, selected, after)
+            with self._changed:
+                self._sender.send_due()
+            return answer.result()
+
+    def _begun(
+        self, reader: ChunkReader, course: Course, selected: SelectedTable, has_views: bool
+    ) -> Window | None:
+        """Begins a window, and the transaction that reads in it; None at the end, and where each
+        of several views has become void at once."""
+        for _ in range(VIEWS):
+            window = self._sender.open(course.table, selected.key_names)
+            if window is None or window.begun is None:
+                return None
+            reader.settle(window.begun, lambda: self._sender.is_over)
+            if self._sender.is_over:
+                return None
+            if not has_views:
+                return window
+            view = reader.view(window.begun)
+            with self._changed:
+                window.set_view(view)
+                # The stream mostly tells soon whether it is void, before anything is read.
+                is_known = partial(self._is_known, window, view)
+                self._changed.wait_for(is_known, LOOK_SECONDS)
+                if not window.is_void:
+                    return window
+                self._sender.close(window)
+            reader.end()
+        return None
+
+    def _is_known(self, window: Window, view: View) -> bool:
+        return self._sender.is_over or window.is_void or self._sender.has_passed(view.high)
 
 
 def _bounds(

@@ -24,6 +24,7 @@ from cdcbus.producer.ddl.table_schema import (
     TableSchema,
     character_bytes,
 )
+from cdcbus.producer.ddl.type_names import labels_in
 from cdcbus.producer.decoding.column_types import (
     BINARY,
     BOOL,
@@ -154,6 +155,7 @@ for _size, _prefix in enumerate(("tiny", "", "medium", "long"), 1):
     _PLAIN[f"{_prefix}text"] = _PLAIN[f"{_prefix}blob"] = TYPE.BLOB, (_size, 0)
 _NUMBERS = re.compile(r"\((\d+)(?:,(\d+))?\)", re.ASCII)
 _BY_NUMBER = {"enum", "set"}
+_EXACT_BITS = 53  # of a double
 _NUMBERED = {*_INTEGERS, *_BY_NUMBER, "float", "double", "decimal", "bit", "year"}
 _QUOTED = {"date", "time", "datetime", "timestamp", *OWN_TYPES}
 _WITH_CHARACTERS = {TYPE.STRING, TYPE.VARCHAR, TYPE.BLOB, TYPE.ENUM, TYPE.SET}
@@ -288,6 +290,9 @@ def _paging_key(schema: TableSchema, can_order: Callable[[str], bool]) -> Key | 
 
 def _key_column(column: TableColumn) -> KeyColumn | None:
     kind = column.data_type
+    # MySQL compares a SET with a number as doubles, MariaDB as signed: both lose the highest bits.
+    if kind == "set" and len(labels_in(column.type)) > _EXACT_BITS:
+        return None
     if kind in _BY_NUMBER:
         return KeyColumn(column.name, KeyKind.NUMBER, order=column.type)
     if kind in _NUMBERED:

@@ -9,12 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import Elsewhere, FetchTask, SnapshotMode
 from cdcbus.producer.snapshot.chunks import Bound
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import (
+    PENDING,
     UNFINISHED,
+    Search,
     TableProgress,
     TableState,
     Wish,
@@ -23,9 +27,8 @@ from cdcbus.producer.snapshot.progress import (
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-# What is SENDING ends only by Kafka's acknowledgement: its rows must not be sent again.
-_TO_READ: Final = UNFINISHED - {TableState.SENDING}
-_BEGUN: Final = _TO_READ | {TableState.PAUSED}
+_TO_READ: Final = PENDING - {TableState.PAUSED}
+_ENDED_EARLY: Final = {TableState.FAILED, TableState.STOPPED, TableState.DROPPED}
 _INTERRUPTED: Final = (
     "the process ended while rows of this table, which has no key, were on their way: some of them "
     "may be in Kafka. Empty the table at the targets, then start its snapshot again"
@@ -42,14 +45,49 @@ _OF_BOTH_SIDES: Final = (
     "the task now leaves out what came from the other side: a snapshot would send such rows back, "
     "older than on that side"
 )
+_HELD_BACK: Final = (
+    "changes of this table, which has no key, were held back since its snapshot was started, and "
+    "are not in Kafka: empty the table at the targets, then, when nobody writes to it, "
+    "cdcbus snapshot start %s --table %s --yes"
+)
+_OF_STREAM: Final = "created while the task followed: the stream has brought all its rows"
+_CHANGED: Final = (
+    "the table has no key, and was changed before its rows were sent: its changes are held back "
+    "only without a condition. Empty it at the targets, then start its snapshot again when nobody "
+    "writes to it"
+)
+_UNCONFIRMED: Final = (
+    "the table has no key, and the task may have sent rows of it when it had no snapshot, or "
+    "before its filter left it out: targets would get these twice. Empty it at the targets, then, "
+    "when nobody writes to it, cdcbus snapshot start %s --table %s --yes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Progress that counts once Kafka has the first `records` of the sent records. `edge`: of a
+    table without a key, whose rows hold all changes before that boundary: a restart from an earlier
+    one would send these, so it counts once that boundary is stored."""
+
+    records: int
+    progress: TableProgress
+    edge: BinlogPosition | None = None
+
+    def counts(self, records: int, stored: BinlogPosition) -> bool:
+        if self.records > records:
+            return False
+        edge, here = self.edge, stored.reached
+        if edge is None:
+            return True
+        is_there = BinlogCoordinates(here.file, here.pos) >= BinlogCoordinates(edge.file, edge.pos)
+        return here.server_uuid == edge.server_uuid and is_there
 
 
 @dataclass(slots=True)
 class Course:
     """A table's snapshot. `progress` is what Kafka has; `after`: how far the table is read. A chunk
-    of an earlier `turn` no longer counts. `sent`: the progress that Kafka has yet to acknowledge,
-    by the publisher's count of records. `altered`: the number of alterations of the table when
-    `selected` was read."""
+    of an earlier `turn` no longer counts. `sent`: the progress that is yet to count. `altered`: the
+    number of alterations of the table when `selected` was read. `by`: the wish that began it."""
 
     table: TableId
     progress: TableProgress
@@ -60,7 +98,8 @@ class Course:
     altered: int = 0
     most_rows: int = 1
     tries: int = 0
-    sent: deque[tuple[int, TableProgress]] = field(default_factory=deque)
+    by: Wish | None = None
+    sent: deque[Sent] = field(default_factory=deque)
 
     def rewind(self, after: Bound | None) -> None:
         """Makes the table be read again after `after`."""
@@ -73,7 +112,13 @@ class Course:
         state = TableState.WAITING
         if self.state is TableState.PAUSED:
             state = self.state
-        self.progress = TableProgress(state, where=self.progress.where)
+        was = self.progress
+        self.progress = TableProgress(
+            state,
+            where=was.where,
+            has_held_back=was.has_held_back,
+            is_unconfirmed=was.is_unconfirmed,
+        )
         self.selected, self.tries = None, 0
         self.rewind(None)
 
@@ -81,7 +126,7 @@ class Course:
     def latest(self) -> TableProgress:
         """The progress including what was sent and is not acknowledged."""
         if self.sent:
-            return self.sent[-1][1]
+            return self.sent[-1].progress
         return self.progress
 
     @property
@@ -97,28 +142,36 @@ class Courses:
     """The snapshots of all tables of a task. The stream's thread and the reading thread share it:
     who changes it holds their lock.
 
-    `unsaved`: progress that is yet to be stored. `to_find`: in order, wishes whose tables the
-    reading thread must find, and those after them; None: tables without a snapshot."""
+    `unsaved`: progress that is yet to be stored. `to_find`: in order, searches and wishes whose
+    tables the reading thread must find, and the wishes after them. `may_be_pending`: there may be
+    tables whose rows are yet to be read."""
 
-    def __init__(self, task: FetchTask, stored: Mapping[TableId, TableProgress]) -> None:
+    def __init__(
+        self,
+        task: FetchTask,
+        stored: Mapping[TableId, TableProgress],
+        *,
+        has_sent: bool = False,
+    ) -> None:
+        """`has_sent`: the task may have sent changes of tables that have no progress."""
         self._filter = TableFilter(task.tables)
         self._heartbeats = task.heartbeat_table
+        self._task_id = task.task_id
         self._by_table: dict[TableId, Course] = {}
         self.unsaved: dict[TableId, TableProgress] = {}
-        self.to_find: list[Wish | None] = []
+        self.to_find: list[Wish | Search] = []
+        self.may_be_pending = True
         self._is_for_snapshots = task.snapshot is not SnapshotMode.NEVER
-        if self._is_for_snapshots:
-            self.to_find.append(None)
+        self._has_sent = has_sent or not self._is_for_snapshots
+        self.search(None)
         for table, found in stored.items():
             if self._filter.accepts(table):
                 self._by_table[table] = Course(table, found, found.after)
-                if found.reason == _FILTERED and not self._is_for_snapshots:
+                if found.reason.startswith(_FILTERED) and not self._is_for_snapshots:
                     LOG.warning(_NOT_READ_AGAIN, table, task.task_id, table)
             elif found.state in (*UNFINISHED, TableState.PAUSED, TableState.DONE):
                 LOG.warning("%s: %s", table, _FILTERED)
-                self.unsaved[table] = replace(
-                    found, state=TableState.DROPPED, reason=_FILTERED, updated_ms=now_ms()
-                )
+                self.unsaved[table] = self._with_state(table, found, TableState.DROPPED, _FILTERED)
         leaves_out = task.elsewhere != Elsewhere()
         for course in self:
             if course.state is TableState.SENDING:
@@ -138,8 +191,15 @@ class Courses:
             return False
         left = UNFINISHED
         if self._is_for_snapshots:
-            left |= {TableState.PAUSED}
+            left |= PENDING
         return not any(course.state in left or course.sent for course in self)
+
+    @property
+    def are_sent(self) -> bool:
+        """Whether all rows are sent, and some of them are yet to be acknowledged."""
+        if self.to_find or not any(course.sent for course in self):
+            return False
+        return all(course.latest.state not in PENDING for course in self)
 
     @property
     def has_work(self) -> bool:
@@ -147,19 +207,26 @@ class Courses:
         return bool(self.to_find) or any(course.is_wanted for course in self)
 
     def next_to_read(self) -> Course | None:
-        """The table whose rows are read next: one that was begun, before others."""
-        first = None
-        for course in self:
-            if course.is_wanted and not course.is_read:
-                if course.progress.chunks:
-                    return course
-                first = first or course
-        return first
+        """The table whose rows are read next: one whose changes wait for that, then one that was
+        begun, before others."""
+        left = [course for course in self if course.is_wanted and not course.is_read]
+        return max(left, key=_urgency, default=None)
 
     def set(self, course: Course, state: TableState, reason: str = "") -> None:
         """Gives a table's snapshot another state."""
-        self.update(
-            course, replace(course.progress, state=state, reason=reason, updated_ms=now_ms())
+        self.update(course, self._with_state(course.table, course.progress, state, reason))
+
+    def _with_state(
+        self, table: TableId, was: TableProgress, state: TableState, reason: str
+    ) -> TableProgress:
+        """The progress in another state; the reason also says that changes were held back."""
+        if was.has_held_back and state in _ENDED_EARLY:
+            held_back = _HELD_BACK % (self._task_id, table)
+            LOG.warning("%s: %s", table, held_back)
+            reason = f"{reason}; {held_back}" if reason else held_back
+        has_held_back = was.has_held_back and state in PENDING | {TableState.SENDING}
+        return replace(
+            was, state=state, reason=reason, updated_ms=now_ms(), has_held_back=has_held_back
         )
 
     def rest(self, course: Course, state: TableState, reason: str = "") -> None:
@@ -169,20 +236,28 @@ class Courses:
 
     def update(self, course: Course, progress: TableProgress) -> None:
         """Takes what Kafka now has of a table; it is stored with the next save."""
+        self.may_be_pending |= progress.state in PENDING
         course.progress = progress
         self.unsaved[course.table] = progress
 
-    def acknowledged(self, records: int) -> None:
-        """Takes note that Kafka has the first `records` of the sent records."""
+    def acknowledged(self, records: int, stored: BinlogPosition) -> None:
+        """Takes note that Kafka has the first `records` of the sent records, and of the position
+        that is stored."""
         for course in self:
-            while course.sent and course.sent[0][0] <= records:
-                _, progress = course.sent.popleft()
+            while course.sent and course.sent[0].counts(records, stored):
+                progress = course.sent.popleft().progress
+                now = course.progress
                 if not course.is_wanted:  # for example paused or failed meanwhile
-                    now = course.progress
-                    progress = replace(progress, state=now.state, reason=now.reason)
+                    progress = replace(
+                        progress,
+                        state=now.state,
+                        reason=now.reason,
+                        has_held_back=now.has_held_back,
+                    )
                 self.update(course, progress)
                 if progress.state is TableState.DONE:
                     LOG.info("the snapshot of %s is done: %d rows", course.table, progress.rows)
+        self.may_be_pending = any(course.state in PENDING for course in self)
 
     def heed(self, wish: Wish) -> None:
         """Does what an operator wishes; what is to START is found first, and later wishes wait for
@@ -200,49 +275,153 @@ class Courses:
                 self.rest(course, TableState.PAUSED)
             elif wish.kind is WishKind.RESUME and course.state is TableState.PAUSED:
                 self.set(course, TableState.RUNNING)
-            elif wish.kind is WishKind.STOP and course.state in _BEGUN:
+            elif wish.kind is WishKind.STOP and course.state in PENDING:
                 self.rest(course, TableState.STOPPED)
 
     def begun(self, names: Iterable[TableId]) -> list[Course]:
         """The snapshots of tables of these names, in any case, that have begun and are neither done
-        nor SENDING, also paused ones."""
+        nor SENDING, also paused ones, those that ended as their table was gone, and those that are
+        done as the stream has brought all rows: of others it brings none."""
         wanted = {str(table).lower() for table in names}
-        return [
-            course
-            for course in self
-            if course.state in _BEGUN and str(course.table).lower() in wanted
-        ]
+        found = []
+        for course in self:
+            if str(course.table).lower() in wanted and _is_begun(course.progress):
+                found.append(course)
+        return found
+
+    def search(self, names: Iterable[TableId] | None) -> None:
+        """Has the reading thread look for tables without a snapshot, of these names, None: of any,
+        if the task is for snapshots."""
+        if self._is_for_snapshots:
+            wanted = None if names is None else frozenset(str(table).lower() for table in names)
+            self.to_find.append(Search(wanted))
+
+    def pending(self, table: TableId) -> Course | None:
+        """The snapshot that is yet to read the table's rows, if there is one: begun here if its
+        table is yet to be found."""
+        if table == self._heartbeats:
+            return None
+        course = self._by_table.get(table)
+        if course is not None and course.state in PENDING:
+            return course
+        for asked in self.to_find:
+            if self._begins(asked, table, course):
+                return self._begin(table, asked)
+        return None
+
+    def held_back(self, course: Course) -> None:
+        """Takes note that changes of a table are not sent."""
+        self.update(course, replace(course.progress, is_keyless=True, has_held_back=True))
+
+    def refuse_unconfirmed(self, course: Course) -> None:
+        """Ends the snapshot of a table without a key that is `is_unconfirmed`, before any of its
+        changes is held back."""
+        reason = _UNCONFIRMED % (self._task_id, course.table)
+        LOG.warning("the snapshot of %s ends: %s", course.table, reason)
+        self.rest(course, TableState.FAILED, reason)
+
+    def changed(self, course: Course) -> None:
+        """Ends the snapshot of a table without a key that has a condition: changes of rows for
+        which it does not hold are not among what is read, so they are sent as they come."""
+        LOG.warning("the snapshot of %s ends: %s", course.table, _CHANGED)
+        self.rest(course, TableState.FAILED, _CHANGED)
+
+    def created(self, table: TableId, *, is_keyless: bool, is_sure: bool) -> Course | None:
+        """Takes note that the stream has brought a table's CREATE: it brings all rows from here on,
+        and none is left to read. `is_sure`: it was not there before. Returns its snapshot if that
+        has ended by it."""
+        if not self._filter.accepts(table) or table == self._heartbeats:
+            return None
+        course = self._by_table.get(table)
+        if course is None:
+            # If it was there before, the search finds it: else it was created after the search.
+            is_sought = any(self._begins(asked, table, None) for asked in self.to_find)
+            if not self._is_for_snapshots or (is_sought and not is_sure):
+                return None
+            course = self._by_table[table] = Course(table, TableProgress())
+        elif course.state is TableState.DROPPED:
+            if course.progress.reason.startswith(_FILTERED) and not is_sure:
+                return None
+        elif course.state not in PENDING or not is_sure:
+            return None
+        course.progress = replace(course.progress, is_keyless=is_keyless)
+        self.rest(course, TableState.DONE, _OF_STREAM)
+        return course
 
     def accepted(self, tables: list[TableId]) -> list[TableId]:
         """Those of a server's tables that the task reads, in order."""
         accepted = filter(self._filter.accepts, sorted(tables))
         return [table for table in accepted if table != self._heartbeats]
 
-    def begin(self, wish: Wish | None, accepted: list[TableId]) -> None:
-        """Begins the snapshots that the first wish of `to_find` is for, among the accepted tables,
-        or does what else it asks."""
-        self.to_find.remove(wish)
-        if wish is not None and wish.kind is not WishKind.START:
-            self._obey(wish)
-            return
-        asked = wish or Wish(WishKind.START)
-        _warn_of_unknown(asked, accepted)
+    def begin(self, asked: Wish | Search, accepted: list[TableId]) -> None:
+        """Begins the snapshots that the first of `to_find` is for, among the accepted tables, or
+        does what else it asks."""
+        self.to_find.remove(asked)
+        if isinstance(asked, Wish):
+            if asked.kind is not WishKind.START:
+                self._obey(asked)
+                return
+            _warn_of_unknown(asked, accepted)
         in_progress = []
-        for table in filter(asked.is_for, accepted):
+        for table in accepted:
             known = self._by_table.get(table)
-            if known is not None and wish is None and known.state is not TableState.DROPPED:
-                continue
-            if known is not None and known.is_wanted:
+            if self._begins(asked, table, known):
+                self._begin(table, asked)
+            elif (
+                isinstance(asked, Wish) and asked.is_for(table) and known and known.by is not asked
+            ):
                 in_progress.append(str(table))
-                continue
-            course = self._by_table[table] = Course(table, TableProgress(where=asked.where))
-            self.set(course, TableState.WAITING)
         if in_progress:
             LOG.info(
                 "a snapshot that is asked for is in progress, and continues: %s. To read such a "
                 "table from its beginning, or by another condition, stop its snapshot first",
                 ", ".join(in_progress),
             )
+
+    def _begins(self, asked: Wish | Search, table: TableId, known: Course | None) -> bool:
+        """Whether it begins the snapshot of a table, whose former one is `known`."""
+        if not asked.is_for(table):
+            return False
+        if isinstance(asked, Search):
+            return known is None or known.state is TableState.DROPPED
+        if known is not None and (known.is_wanted or known.by is asked):
+            return False
+        return asked.kind is WishKind.START
+
+    def _begin(self, table: TableId, asked: Wish | Search) -> Course:
+        known = self._by_table.get(table)
+        is_unconfirmed = self._has_sent
+        if known is not None and known.progress.reason.startswith(_FILTERED):
+            is_unconfirmed |= known.progress.is_keyless
+        where, by = "", None
+        if isinstance(asked, Wish):
+            where, by = asked.where, asked
+            is_unconfirmed &= not asked.is_confirmed
+        is_held = known is not None and known.progress.has_held_back
+        progress = TableProgress(where=where, has_held_back=is_held, is_unconfirmed=is_unconfirmed)
+        course = self._by_table[table] = Course(table, progress, by=by)
+        self.set(course, TableState.WAITING)
+        if is_held and where:
+            # Of one that was paused: what it held back may not be among what is read now.
+            self.set(course, TableState.FAILED, _CHANGED)
+        return course
+
+
+def _is_begun(progress: TableProgress) -> bool:
+    match progress.state:
+        case TableState.DROPPED:
+            return not progress.reason.startswith(_FILTERED)
+        case TableState.DONE:
+            return progress.reason == _OF_STREAM
+        case state:
+            return state in PENDING
+
+
+def _urgency(course: Course) -> int:
+    """Greater for a table that is read before others."""
+    if course.progress.has_held_back:
+        return 2
+    return 1 if course.progress.chunks else 0
 
 
 def _warn_of_unknown(asked: Wish, accepted: list[TableId]) -> None:

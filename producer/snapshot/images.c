@@ -1,4 +1,5 @@
-/* Converts rows in a server's answer to row images, and these to columns: `producer/snapshot/rows.py` is the reference in Python.
+/* Cuts a server's answer into packets (`producer/binlog/dump_stream.py` is the reference in Python), and converts those of rows to row images, and
+   these to columns (`producer/snapshot/rows.py` is the reference).
 
    A row that is truncated, or has an invalid float, raises ValueError; all reads stay within the row. */
 
@@ -9,9 +10,35 @@
 #include <string.h>
 
 /* Raised when the values passed between Python and this code change: cdcbus.producer.snapshot.rows then refuses older builds. */
-#define INTERFACE 2
+#define INTERFACE 3
+#define HEAD_BYTES 4
+#define LONGEST_PACKET 0xFFFFFF
 #define NULL_CELL 251
 #define FLOAT_CHARACTERS 63
+
+/* ---- an answer to packets ---- */
+
+static PyObject *cut(PyObject *self, PyObject *answer) {
+    char *raw;
+    Py_ssize_t size, at = 0;
+    if (PyBytes_AsStringAndSize(answer, &raw, &size) < 0)
+        return NULL;
+    PyObject *packets = PyList_New(0);
+    while (packets != NULL && size - at >= HEAD_BYTES) {
+        const unsigned char *head = (const unsigned char *)raw + at;
+        Py_ssize_t length = head[0] | head[1] << 8 | head[2] << 16; /* the fourth byte numbers the packets */
+        if (length == LONGEST_PACKET || size - at - HEAD_BYTES < length)
+            break;
+        PyObject *packet = PyBytes_FromStringAndSize(raw + at + HEAD_BYTES, length);
+        if (packet == NULL || PyList_Append(packets, packet) < 0)
+            Py_CLEAR(packets);
+        Py_XDECREF(packet);
+        at += HEAD_BYTES + length;
+    }
+    return packets == NULL ? NULL : Py_BuildValue("Nn", packets, at);
+}
+
+/* ---- packets to images ---- */
 
 typedef enum { TEXT, FLOAT, DOUBLE } Form;
 typedef struct {
@@ -242,10 +269,11 @@ static PyObject *columns(PyObject *self, PyObject *args) {
     return made;
 }
 
+PyDoc_STRVAR(cut_doc, "cut(answer): the packets at its begin, up to one that is not whole or has other parts, and where they end.");
 PyDoc_STRVAR(images_doc, "images(packets, forms): the row images of rows in the protocol's text form; `forms` has a byte for each cell.");
 PyDoc_STRVAR(columns_doc, "columns(images, forms): for each column a bitmap of the rows that have a cell, a zero and the cells' ends, four bytes each, and the cells' bytes.");
 static PyMethodDef methods[] = {
-    {"images", images, METH_VARARGS, images_doc}, {"columns", columns, METH_VARARGS, columns_doc}, {NULL, NULL, 0, NULL}
+    {"cut", cut, METH_O, cut_doc}, {"images", images, METH_VARARGS, images_doc}, {"columns", columns, METH_VARARGS, columns_doc}, {NULL, NULL, 0, NULL}
 };
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "_images", "Rows as a server answers them to row images, in C.", -1, methods, NULL, NULL, NULL, NULL

@@ -27,6 +27,8 @@ class TableState(StrEnum):
 
 
 UNFINISHED = frozenset((TableState.WAITING, TableState.RUNNING, TableState.SENDING))
+PENDING = UNFINISHED - {TableState.SENDING} | {TableState.PAUSED}
+"""Rows of the table are yet to be read. What is SENDING ends only by Kafka's acknowledgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,10 @@ class TableProgress:
     when the snapshot began, both as SQL literals. `key`: their columns, and by what each is
     ordered, as `SelectedTable.key_order`; unknown in progress of older versions. `shape`: for
     direct loads, `SelectedTable.shape_digest`. `estimated_rows`: the server's estimate. `where`: an
-    operator's condition. Times in epoch milliseconds, 0 for none."""
+    operator's condition. Times in epoch milliseconds, 0 for none. `is_keyless`: nothing tells the
+    table's rows apart; unknown, as False, before it is described. `has_held_back`: changes of the
+    table were not sent, as its rows are yet to be read with them. `is_unconfirmed`: the task has
+    sent changes before, and nobody has said that a table without a key may be read all the same."""
 
     state: TableState = TableState.WAITING
     rows: int = 0
@@ -50,6 +55,17 @@ class TableProgress:
     started_ms: int = 0
     updated_ms: int = 0
     reason: str = ""
+    is_keyless: bool = False
+    has_held_back: bool = False
+    is_unconfirmed: bool = False
+
+    @property
+    def would_come_twice(self) -> bool:
+        """Whether Kafka may have rows of the table that another snapshot would add once more."""
+        if self.state in PENDING or self.state is TableState.SENDING:
+            return False
+        # In progress of older versions, bounds are what tells of a key.
+        return self.is_keyless or bool(self.rows and not self.key and self.until is None)
 
     def is_by(self, key: tuple[str, ...]) -> bool:
         """Whether the bounds can be ones of this key."""
@@ -59,7 +75,7 @@ class TableProgress:
         """The progress as JSON fields."""
         fields = {}
         for name, value in asdict(self).items():
-            if value not in ("", None, ()):
+            if value is not False and value not in ("", None, ()):
                 fields[_FIELDS[name]] = value
         return fields
 
@@ -71,6 +87,8 @@ class TableProgress:
             known["state"] = TableState(known["state"])
             for name in ("key", "after", "until") & known.keys():
                 known[name] = tuple(map(str, known[name]))
+            for name in _NUMBERS & known.keys():
+                known[name] = int(known[name])
             return cls(**known)
         except (TypeError, KeyError) as error:
             raise ValueError(f"not the progress of a table: {error}") from error
@@ -90,8 +108,12 @@ _FIELDS = {
     "started_ms": "started",
     "updated_ms": "updated",
     "reason": "reason",
+    "is_keyless": "keyless",
+    "has_held_back": "heldBack",
+    "is_unconfirmed": "unconfirmed",
 }
 """The names of the fields in ZooKeeper."""
+_NUMBERS = {"rows", "bytes", "chunks", "estimated_rows", "started_ms", "updated_ms"}
 
 
 class WishKind(StrEnum):
@@ -106,27 +128,45 @@ class WishKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Wish:
     """`tables`: SCHEMA.TABLE in any case; none = all that the task reads. `where`: for START, the
-    condition for rows."""
+    condition for rows; `is_confirmed`: also where rows of tables without a key can come twice."""
 
     kind: WishKind
     tables: tuple[str, ...] = ()
     where: str = ""
+    is_confirmed: bool = False
 
     def is_for(self, table: TableId) -> bool:
         return not self.tables or str(table).lower() in map(str.lower, self.tables)
 
     def to_fields(self) -> dict[str, Any]:
         """The wish as JSON fields."""
-        return asdict(self)
+        return {
+            "kind": self.kind,
+            "tables": self.tables,
+            "where": self.where,
+            "confirmed": self.is_confirmed,
+        }
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Wish:
         """Reads the fields that `to_fields` returns. Raises ValueError."""
         try:
             tables = tuple(map(str, fields["tables"]))
-            return cls(WishKind(fields["kind"]), tables, str(fields["where"]))
+            # Older versions had asked, and wrote no such field.
+            is_confirmed = fields.get("confirmed", True) is True
+            return cls(WishKind(fields["kind"]), tables, str(fields["where"]), is_confirmed)
         except (TypeError, KeyError) as error:
             raise ValueError(f"not a wish: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The search for tables that have no snapshot, of these names in lower case; None: of any."""
+
+    names: frozenset[str] | None = None
+
+    def is_for(self, table: TableId) -> bool:
+        return self.names is None or str(table).lower() in self.names
 
 
 class SnapshotStore(Protocol):
@@ -138,6 +178,14 @@ class SnapshotStore(Protocol):
 
     def save(self, tables: Mapping[TableId, TableProgress]) -> None:
         """Stores the progress of these tables."""
+        ...
+
+    def note_live(self, is_live: bool) -> None:
+        """Notes whether the task has ever sent changes without having snapshots."""
+        ...
+
+    def is_live(self) -> bool | None:
+        """What was noted; None for nothing."""
         ...
 
     def has_wishes(self) -> bool:
@@ -162,12 +210,19 @@ class MemorySnapshots:
     def __init__(self) -> None:
         self.tables: dict[TableId, TableProgress] = {}
         self.wished: list[Wish] = []
+        self._is_live: bool | None = None
 
     def load(self) -> dict[TableId, TableProgress]:
         return dict(self.tables)
 
     def save(self, tables: Mapping[TableId, TableProgress]) -> None:
         self.tables |= tables
+
+    def note_live(self, is_live: bool) -> None:
+        self._is_live = is_live
+
+    def is_live(self) -> bool | None:
+        return self._is_live
 
     def has_wishes(self) -> bool:
         return bool(self.wished)

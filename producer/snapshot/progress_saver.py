@@ -77,7 +77,7 @@ class ProgressSaver:
         # First what began it: a restart would obey that again, and send the rows a second time.
         self._store.save(dict(self._courses.unsaved))
         self._courses.unsaved.clear()
-        waiting = [wish for wish in self._courses.to_find if wish is not None]
+        waiting = [wish for wish in self._courses.to_find if isinstance(wish, Wish)]
         self._store.heeded(but_last=len(waiting) + len(self._found))
         course.progress = replace(course.progress, state=TableState.SENDING)
         self._store.save({course.table: course.progress})

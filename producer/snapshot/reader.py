@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import struct
 import tempfile
 import time
@@ -22,6 +21,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.binlog.dump_stream import READ_BYTES, packets
+from cdcbus.producer.binlog.gtid import MysqlGtids
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
@@ -37,13 +37,15 @@ from cdcbus.producer.snapshot.chunks import (
     whole,
 )
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
-from cdcbus.producer.snapshot.rows import images
+from cdcbus.producer.snapshot.rows import compiled_cut, images
+from cdcbus.producer.snapshot.window import View
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 LOG = logging.getLogger(__name__)
 SETTLE_SECONDS, SAID_SECONDS = 0.005, 10.0
+XA_SECONDS = 2.0
 LISTED_SECONDS = 0.11  # the server refreshes its list of transactions after 0.1 s
 _NO_PRIVILEGE = 1227
 _NO_INDEX = 1176
@@ -59,6 +61,7 @@ _SESSION = (
     "SET SESSION net_write_timeout = 3600",
 )
 _SIZE = struct.Struct("<I")
+_BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
 class CannotTell(Exception):
@@ -87,6 +90,9 @@ class ChunkReader:
     def __init__(self, config: SourceConfig, server: Server) -> None:
         """Connects. Raises SourceUnavailable also if another server answers."""
         self._config, self._server = config, server
+        self._describing: Connection | None = None
+        # XA transactions that were listed for long: nobody commits them just now.
+        self._only_prepared: set[tuple[object, ...]] = set()
         self._connection: Connection = servers.connect(config, READ_SECONDS)
         try:
             limit = "max_execution_time"
@@ -112,10 +118,9 @@ class ChunkReader:
 
     def interrupt(self) -> None:
         """Makes the query that another thread waits for fail."""
-        raw: Any = self._connection
-        with suppress(OSError, AttributeError):
-            # To close it would leave the other thread waiting for its answer.
-            raw._sock.shutdown(socket.SHUT_RDWR)
+        for connection in (self._connection, self._describing):
+            if connection is not None:
+                servers.interrupt(connection)
 
     def tables(self) -> list[TableId]:
         """All tables that the user may see."""
@@ -126,7 +131,8 @@ class ChunkReader:
         """The current table; None if it does not exist, or may not be read. Raises HiddenColumns
         if that holds for some of its columns."""
         # Its own connection: SchemaReader sets another isolation level, and ends transactions.
-        with closing(servers.connect(self._config)) as connection:
+        with closing(servers.connect(self._config, READ_SECONDS)) as connection:
+            self._describing = connection
             schema = SchemaReader(connection).read_whole(table)
             if schema is None:
                 return None
@@ -158,6 +164,8 @@ class ChunkReader:
         a server sends a transaction to the stream before it makes it visible to other sessions.
         Returns early once `is_over`. Raises CannotTell."""
         is_over = _saying(begun, is_over)
+        if self._server.is_mariadb:
+            self._outlast_xa(is_over)
         while not is_over():
             if self._server.is_mariadb:
                 if self._sees_on_mariadb(begun):
@@ -167,13 +175,68 @@ class ChunkReader:
                 return
             time.sleep(SETTLE_SECONDS)
 
+    def view(self, begun: BinlogPosition) -> View:
+        """What the transaction sees, or, with GTIDs, another one that is begun for this. MariaDB
+        knows the exact place; MySQL does not. Raises CannotTell."""
+        low = BinlogCoordinates(begun.file, begun.pos)
+        if self._server.is_mariadb:
+            return View(low, self._place(), is_exact=True)
+        executed = None
+        if self._server.has_gtids:
+            executed, end = self._begin_between()
+        else:
+            # After the transaction has begun, so that everything that it sees is before it.
+            end = servers.latest_position(self._connection)
+        return View(low, BinlogCoordinates(end.file, end.pos), executed)
+
+    def _begin_between(self) -> tuple[MysqlGtids, BinlogPosition]:
+        """Begins a transaction. Returns what others saw before, and the end of the binlog after
+        it. All in one request, so that hardly anything is committed in between."""
+        # Servers know one of two forms.
+        status = servers.status_statement(self._connection)
+        [[executed]], _, end = servers.in_one_request(
+            self._connection, ["SELECT @@GLOBAL.gtid_executed", _BEGIN, status]
+        )
+        return MysqlGtids.parse(executed), servers.position_of(end)
+
+    def has_views(self, table: TableId) -> bool:
+        """Whether a transaction sees the table as it was when it began."""
+        rows = servers.query(
+            self._connection,
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s "
+            "AND engine IN ('InnoDB', 'ROCKSDB')",
+            table,
+        )
+        return bool(rows)
+
     def _begin(self) -> None:
-        servers.query(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        servers.query(self._connection, _BEGIN)
+
+    def _outlast_xa(self, is_over: Callable[[], bool]) -> None:
+        """Waits for the XA COMMITs that MariaDB has logged: others see such a transaction only
+        after that, and it is listed as prepared until then. Those that stay are not committed."""
+        waiting = self._prepared() - self._only_prepared
+        until = time.monotonic() + XA_SECONDS
+        while waiting and time.monotonic() < until and not is_over():
+            time.sleep(SETTLE_SECONDS)
+            waiting &= self._prepared()
+        self._only_prepared |= waiting
+        if self._only_prepared:
+            self._only_prepared &= self._prepared()
+
+    def _prepared(self) -> set[tuple[object, ...]]:
+        return set(map(tuple, servers.query(self._connection, "XA RECOVER")))
 
     def _sees_on_mariadb(self, begun: BinlogPosition) -> bool:
         """Begins a transaction if it sees enough: MariaDB says which place of the binlog a
         consistent view belongs to."""
         self._begin()
+        if self._place() >= BinlogCoordinates(begun.file, begun.pos):
+            return True
+        self.end()
+        return False
+
+    def _place(self) -> BinlogCoordinates:
         status = servers.query(self._connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
         found = {name.lower(): value for name, value in status}
         file = found.get("binlog_snapshot_file")
@@ -182,11 +245,7 @@ class ChunkReader:
                 "the server does not say to which place of its binlog a consistent read belongs "
                 "(binlog_snapshot_file)"
             )
-        place = BinlogCoordinates(file, int(found["binlog_snapshot_position"]))
-        if place >= BinlogCoordinates(begun.file, begun.pos):
-            return True
-        self.end()
-        return False
+        return BinlogCoordinates(file, int(found["binlog_snapshot_position"]))
 
     def _has_executed(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> bool:
         """Whether everything before `begun` is visible: MySQL counts a transaction as executed once
@@ -253,17 +312,18 @@ class ChunkReader:
         assert selected.key is not None
         table = selected.name
         sql = page(table, selected.expressions, selected.key, after, until, most_rows, where)
-        answer: list[bytes] = []
-        size, is_cut = 0, False
+        rows: list[bytes] = []
+        size, is_cut, last_row = 0, False, b""
         for batch in self._batches(sql):
             # The rest is received and dropped: before its end the connection takes no other query.
             is_cut |= size > MOST_BYTES and bool(batch)
-            if not is_cut:
-                answer += batch
+            if batch and not is_cut:
+                # Here, and not at the end: meanwhile the server reads the next rows.
+                rows += images(batch, selected)
                 size += sum(map(len, batch))
+                last_row = batch[-1]
         high, high_us = self._high()
-        rows = images(answer, selected)
-        last = selected.bound(answer[-1]) if answer else None
+        last = selected.bound(last_row) if rows else None
         return Read(rows, len(rows), sum(map(len, rows)), last, high, high_us, is_cut)
 
     def nth_key(
@@ -317,7 +377,7 @@ class ChunkReader:
         columns = raw._read_packet().read_length_encoded_integer()
         for _ in range(columns + 1):  # their definitions, and an end
             raw._read_packet()
-        for batch in packets(raw._rfile.read1, READ_BYTES):
+        for batch in packets(raw._rfile.read1, READ_BYTES, compiled_cut):
             end = batch[-1]
             # A row whose first cell is very large begins with the same byte, and is longer.
             if end[0] == _EOF and len(end) < _EOF_BYTES:

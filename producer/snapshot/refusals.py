@@ -6,10 +6,10 @@ from typing import Final
 
 import pymysql
 
+from cdcbus.producer.server.connection import OF_CLIENT
 from cdcbus.producer.snapshot.progress import TableState
 
 AWAY: Final = (pymysql.OperationalError, pymysql.InterfaceError, pymysql.InternalError)
-_OF_CLIENT: Final = range(2000, 3000)  # the driver's own codes: no connection, or a lost one
 _PASSING: Final = {
     *(1205, 1213, 1020, 1180, 1412, 1615),  # locks, a changed row, a table altered meanwhile
     *(1927, 4031, 1152, 1158, 1159, 1160, 1161),  # killed, idle, network
@@ -20,8 +20,8 @@ _PASSING: Final = {
     *(1045, 1129, 1130, 1251, 1698, 1862),  # logins
 }
 GONE: Final = "the table no longer exists"
-_NO_COLUMN: Final = 1054  # a message that names no cells
-_NOT_THERE: Final = {1146, 1049}
+NO_COLUMN: Final = 1054  # a message that names no cells
+NOT_THERE: Final = {1146, 1049}
 _NOT_GRANTED: Final = {1142, 1143, 1044}
 _NO_ROUTINE: Final = 1370  # that the condition of a start calls
 
@@ -29,7 +29,7 @@ _NO_ROUTINE: Final = 1370  # that the condition of a start calls
 def final_state(error: pymysql.Error) -> tuple[TableState, str] | None:
     """The state, and its reason, of a table that is gone or that the user may not read."""
     code = _code(error)
-    if code in _NOT_THERE:
+    if code in NOT_THERE:
         return TableState.DROPPED, GONE
     if code in _NOT_GRANTED:
         return (
@@ -46,7 +46,7 @@ def passes(error: pymysql.Error) -> bool:
     unknown column is an OperationalError, too."""
     code = _code(error)
     # Numbers below are those of the server's file layer, as of a disk that is full.
-    is_of_server = code >= 1000 and code not in _OF_CLIENT
+    is_of_server = code >= 1000 and code not in OF_CLIENT
     return isinstance(error, AWAY) and (not is_of_server or code in _PASSING)
 
 
@@ -54,7 +54,7 @@ def refusal(error: pymysql.Error, where: str) -> str:
     """Why a table cannot be read; `where`: the condition of its start."""
     code = _code(error)
     said = str(code)
-    if code == _NO_COLUMN:
+    if code == NO_COLUMN:
         said = f"{code}: {error.args[1]}"
     if not where:
         return f"the server refuses to read it ({said})"

@@ -19,7 +19,7 @@ try:
 except ImportError:
     built = None  # type: ignore[assignment]
 
-INTERFACE = 2
+INTERFACE = 3
 """The version of the values passed to the compiled part and returned by it."""
 if built is not None and (
     built.INTERFACE != INTERFACE or os.environ.get("CDCBUS_PURE_PYTHON")
@@ -27,6 +27,7 @@ if built is not None and (
     built = None  # type: ignore[assignment]
 compiled = built.images if built is not None else None
 compiled_columns = built.columns if built is not None else None
+compiled_cut = built.cut if built is not None else None
 """None if it is not built, or must not be used."""
 EVENT_BYTES = 1 << 17
 _PACKED = 251

@@ -15,7 +15,14 @@ from threading import Condition
 
 from cdcbus.plugins.errors import SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import Elsewhere, FetchTask, SnapshotMode
+from cdcbus.producer.ddl.named_tables import Named, fills_table
+from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_alteration import apply
+from cdcbus.producer.ddl.table_changes import Created
+from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.schema.ddl_scanner import Statement
@@ -31,15 +38,38 @@ from cdcbus.producer.snapshot.progress import (
     WishKind,
 )
 from cdcbus.producer.snapshot.progress_saver import ProgressSaver
-from cdcbus.producer.source.row_events import Batch
+from cdcbus.producer.source.left_out import Removal
+from cdcbus.producer.source.row_events import Batch, Part, Rows
 
 LOG = logging.getLogger(__name__)
+_OTHER_ROWS = (
+    "%s has no key, and a statement gave it rows that are in no event of the binlog: empty the "
+    "table at the targets, and start its snapshot when nobody writes to it: cdcbus snapshot start "
+    "%s --table %s --yes"
+)
 
 
 def is_snapshot_due(task: FetchTask, store: SnapshotStore) -> bool:
     """Whether tables may have rows to read. Raises PositionError, PositionUnavailable."""
     is_begun = any(progress.state in UNFINISHED for progress in store.load().values())
     return is_begun or task.snapshot is not SnapshotMode.NEVER
+
+
+def has_sent_live(task: FetchTask, store: SnapshotStore, *, has_run: bool) -> bool:
+    """Whether the task may have sent changes of tables that had no snapshot: rows that these have
+    would come twice, where nothing tells them apart. Notes what a later start must know of this
+    one. `has_run`: the task has stored a position, before this attempt. Raises PositionError,
+    PositionUnavailable."""
+    is_live = store.is_live()
+    if task.snapshot is SnapshotMode.NEVER:
+        if not is_live:
+            store.note_live(True)
+        return True
+    if is_live is None and not has_run:
+        store.note_live(False)
+        return False
+    # Nothing was noted by older versions.
+    return has_run and not store.load() if is_live is None else is_live
 
 
 class Snapshots:
@@ -57,12 +87,14 @@ class Snapshots:
         has_more: Callable[[], bool],
         epoch: str,
         on_sent: Callable[[int], None],
+        *,
+        has_sent: bool,
     ) -> None:
         """`task` has the address that is read. `on_sent` is called with the number of rows sent.
-        Raises PositionError, PositionUnavailable."""
+        `has_sent`: see `has_sent_live`. Raises PositionError, PositionUnavailable."""
         self._task = task
         self._changed = Condition()
-        self._courses = Courses(task, store.load())
+        self._courses = Courses(task, store.load(), has_sent=has_sent)
         self._saver = ProgressSaver(store, self._courses)
         self._sender = ChunkSender(
             start,
@@ -76,6 +108,7 @@ class Snapshots:
             on_sent,
         )
         self._thread = ChunkThread(task, server, self._changed, self._courses, self._sender)
+        self._held_back = Removal()
 
     def __enter__(self) -> Snapshots:
         return self
@@ -118,36 +151,108 @@ class Snapshots:
         return self._task.snapshot is SnapshotMode.ONLY and self.is_idle
 
     @property
+    def is_sent(self) -> bool:
+        """Whether a snapshot-only task only waits for Kafka to have its last rows."""
+        return self._task.snapshot is SnapshotMode.ONLY and self._courses.are_sent
+
+    @property
     def is_idle(self) -> bool:
         """As that of the courses."""
         return self._courses.is_idle
 
-    def passed(self, batch: Batch) -> None:
-        """Takes note of a batch of the stream, whose closed parts were sent."""
-        self._take_up_saved()
+    def hold_back(self, batch: Batch) -> None:
+        """Takes note of the DDL of a batch that is yet to be sent. Removes rows that tables without
+        a key get before they were read: these are among what is read, and nothing could tell that
+        they came twice. Raises PositionError, PositionUnavailable."""
+        if not batch.ddl and not self._may_hold_back:
+            return
+        kept: list[Part] = []
+        left = batch.closed
         for statement in batch.ddl:
+            count = sum(_is_before(part, statement.end) for part in left)
+            kept += self._sendable(left[:count])
+            left = left[count:]
             self._alter(statement)
+        batch.closed[:] = kept + self._sendable(left)
+
+    def passed(self, batch: Batch) -> None:
+        """Takes note of a batch of the stream, whose closed parts were sent. Removes open ones as
+        `hold_back` does."""
+        self._take_up_saved()
         self._sender.passed(batch)
+        # Only now: what was due has been sent, and rows that follow are not in it.
+        if self._may_hold_back:
+            batch.opened[:] = self._sendable(batch.opened)
         if batch.edge is not None:
             self._changed.notify_all()
 
+    @property
+    def _may_hold_back(self) -> bool:
+        courses = self._courses
+        return bool(courses.to_find) or courses.may_be_pending or self._held_back.is_first
+
+    def _sendable(self, parts: list[Part]) -> list[Part]:
+        return self._held_back.kept(parts, self._is_held_back)
+
+    def _is_held_back(self, rows: Rows) -> bool:
+        table = rows.table.table
+        if table.key:
+            return False
+        course = self._courses.pending(table.id)
+        if course is None:
+            return False
+        if course.progress.is_unconfirmed:
+            self._courses.refuse_unconfirmed(course)
+        elif course.progress.where:
+            self._courses.changed(course)
+        else:
+            self._sender.hold_back(rows)
+            if course.progress.has_held_back:
+                return True
+            self._courses.held_back(course)
+            LOG.info("%s has no key: its changes are sent once its rows were read", table.id)
+        # Before the position: a restart beyond these rows would not know of them.
+        self._saver.save_now(course, course.progress)
+        return course.progress.has_held_back
+
     def _alter(self, statement: Statement) -> None:
-        renamed = self._sender.alter(statement)
-        for course in self._courses.begun(renamed):
+        found = self._sender.alter(statement)
+        others: list[TableId] = []
+        for one in found:
+            if one.has_other_rows:
+                others += filter(None, (one.table, one.other))
+            elif one.kind == "CREATE":
+                self._create(one, statement)
+        if not others:
+            return
+        for course in self._courses.begun(others):
+            if course.state is TableState.DONE and course.progress.is_keyless:
+                LOG.warning(_OTHER_ROWS, course.table, self._task.task_id, course.table)
+                continue
             # What was read, and up to which key, was that of the table that had the name before.
-            LOG.info("%s is read anew, as another table has its name now", course.table)
+            LOG.info("%s is read anew, as its name stands for other rows now", course.table)
             course.begin_anew()
             # Before the position: a restart beyond the statement would continue the former table.
+            self._courses.update(course, course.progress)
             self._saver.save_now(course, course.progress)
-        if renamed and self._task.snapshot is not SnapshotMode.NEVER:
-            # The table may have no snapshot under its new name.
-            self._courses.to_find.append(None)
+        # A table may have no snapshot under its new name.
+        self._courses.search(others)
 
-    def acknowledged(self, records: int, *, is_last: bool = False) -> None:
-        """Takes note that Kafka has the first `records` of the sent records: stores the progress,
-        and looks for wishes of operators, without waiting unless it `is_last`. Progress that cannot
-        be stored now is stored later. Raises PositionError."""
-        self._courses.acknowledged(records)
+    def _create(self, one: Named, statement: Statement) -> None:
+        if fills_table(statement.sql, statement.session):
+            return  # logged as text, without its rows
+        course = self._courses.created(
+            one.table, is_keyless=_is_keyless(statement), is_sure=not one.if_missing
+        )
+        if course is not None:
+            # Before the position: a restart beyond the statement would read all its rows again.
+            self._saver.save_now(course, course.progress)
+
+    def acknowledged(self, records: int, stored: BinlogPosition, *, is_last: bool = False) -> None:
+        """Takes note that Kafka has the first `records` of the sent records, and of the `stored`
+        position: stores the progress, and looks for wishes of operators, without waiting unless it
+        `is_last`. Progress that cannot be stored now is stored later. Raises PositionError."""
+        self._courses.acknowledged(records, stored)
         if is_last:
             self._saver.settle()
         self._take_up_saved()
@@ -175,3 +280,17 @@ class Snapshots:
             return
         self._courses.heed(wish)
         self._changed.notify_all()
+
+
+def _is_before(part: Part, place: BinlogCoordinates) -> bool:
+    return BinlogCoordinates(part.origin.file, part.origin.pos) < place
+
+
+def _is_keyless(created: Statement) -> bool:
+    """Whether a CREATE TABLE says that nothing tells the table's rows apart; not known of a
+    copy."""
+    for change in changes(created.sql, created.schema, created.session):
+        if isinstance(change, Created) and change.actions is not None:
+            made = apply(TableSchema((), (), ""), change.actions)
+            return made is not None and not made.key
+    return False

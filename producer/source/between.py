@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
 
@@ -50,18 +51,24 @@ def is_nothing_between(
     return True
 
 
+def has_more_after_edge(
+    connection: Connection, edge: BinlogCoordinates, end: BinlogCoordinates
+) -> bool:
+    """Whether a transaction ends at this place, and another one lies between it and `end`. Returns
+    False where it cannot tell."""
+    events = _events(connection, edge, 1)
+    # None follow at the end of its file.
+    if events is None or (events and int(events[0][1]) != edge.pos):
+        return False
+    return edge < end and not is_nothing_between(connection, edge, end)
+
+
 def has_more_after_rows(
     connection: Connection, rows: BinlogCoordinates, end: BinlogCoordinates
 ) -> bool:
     """Whether an event with rows begins at this place, and a transaction lies between its own and
     `end`. Returns False where it cannot tell."""
-    sql = f"SHOW BINLOG EVENTS IN %s FROM {rows.pos} LIMIT {MOST_EVENTS}"
-    try:
-        events = servers.query(connection, sql, (rows.file,))
-    except pymysql.OperationalError as error:
-        if error.args[0] not in UNTOLD:
-            raise
-        return False
+    events = _events(connection, rows, MOST_EVENTS)
     if not events or int(events[0][1]) != rows.pos or not events[0][2].startswith(ROWS):
         return False
     for _, _, kind, _, end_pos, info in events:
@@ -70,3 +77,16 @@ def has_more_after_rows(
             return here < end and not is_nothing_between(connection, here, end)
     # Its transaction is long: whether another one follows is not looked for.
     return False
+
+
+def _events(
+    connection: Connection, place: BinlogCoordinates, most: int
+) -> Sequence[Sequence[Any]] | None:
+    """The events from a place on, as the server shows them; None where it does not."""
+    sql = f"SHOW BINLOG EVENTS IN %s FROM {place.pos} LIMIT {most}"
+    try:
+        return servers.query(connection, sql, (place.file,))
+    except pymysql.OperationalError as error:
+        if error.args[0] not in UNTOLD:
+            raise
+        return None

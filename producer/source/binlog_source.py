@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -29,13 +29,13 @@ from cdcbus.producer.binlog.dump_stream import (
     open_stream,
 )
 from cdcbus.producer.binlog.gtid import GtidSet, parse_gtids
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.schema.ddl_scanner import DdlScan
 from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server import connection as servers
-from cdcbus.producer.source.between import has_more_after_rows
+from cdcbus.producer.source.between import has_more_after_edge, has_more_after_rows
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.source.end_watch import EndWatch, Sent
 from cdcbus.producer.source.event_reader import Reading
@@ -47,6 +47,7 @@ from cdcbus.producer.table_filter import TableFilter
 LOG = logging.getLogger(__name__)
 # read again when resuming by time alone: clocks differ, and so does the order of commits
 OVERLAP_MS = 60_000
+SOON_SECONDS = 0.1
 
 
 class BinlogSource:
@@ -73,6 +74,8 @@ class BinlogSource:
         self._read_before: BinlogPosition | None = None
         self._skips_statements = task.skips_statements
         self._elsewhere = task.elsewhere
+        # Such a task has nothing to read, and looks at each heartbeat whether its snapshot is done.
+        self._heartbeat_seconds = SOON_SECONDS if task.snapshot is SnapshotMode.ONLY else None
         self._stream: servers.Connection | None = None
         self._sent: Sent | None = None
         self._open = ExitStack()
@@ -213,6 +216,7 @@ class BinlogSource:
         for _ in self._begin(history, position):
             yield Batch([], None, [])  # so that the caller can stop
         ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
+        reading: Reading | None = None
         while True:
             reading = Reading(
                 position,
@@ -223,6 +227,7 @@ class BinlogSource:
                 self._epoch,
                 skips_statements=self._skips_statements,
                 elsewhere=self._elsewhere,
+                after=reading,
             )
             try:
                 yield from self._read(reading, position, read_bytes)
@@ -272,22 +277,39 @@ class BinlogSource:
                 "binlog_row_metadata", ""
             )
             reader = SchemaReader(self._connection)
-        scan = DdlScan(
-            self._events_until_now,
-            server.checksum_bytes,
-            server.charsets,
-            server.version,
-            self._binlog.file_after_break,
-        )
         return SchemaHistory(
             self._schemas,
             reader,
-            scan,
+            self.ddl_scan(),
             self._filter.accepts,
             server.identity,
             self._binlog.created_ms,
             is_needed=row_metadata.upper() != "FULL",
         )
+
+    def ddl_scan(self, proceed: Callable[[], None] = lambda: None) -> DdlScan:
+        """A scan of the DDL in this server's binlog. `proceed` is called all the time, and raises
+        what ends the scan."""
+        server = self._server
+
+        def events(place: BinlogCoordinates) -> Iterator[list[bytes]]:
+            for some in self._events_until_now(place):
+                proceed()
+                yield some
+
+        return DdlScan(
+            events,
+            server.checksum_bytes,
+            server.charsets,
+            server.version,
+            self._binlog.file_after_break,
+        )
+
+    def end(self) -> BinlogCoordinates:
+        """The current end of this server's binlog."""
+        with servers.reported(self._config):
+            end = servers.latest_position(self._connection)
+        return BinlogCoordinates(end.file, end.pos)
 
     def _events_until_now(self, place: BinlogCoordinates) -> Iterator[list[bytes]]:
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
@@ -309,19 +331,23 @@ class BinlogSource:
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
             watch, self._stream = EndWatch(self._config, server), stream
             for batch in reading.batches(
-                open_stream(stream, server, start, self._server_id, read_bytes)
+                open_stream(
+                    stream, server, start, self._server_id, read_bytes, self._heartbeat_seconds
+                )
             ):
                 watch.see(batch, reading.sent)
                 self._sent = reading.sent
                 yield batch
 
     def has_logged(self, row: Origin, before: BinlogPosition) -> bool:
-        """Whether this server has logged the row, and other transactions between it and `before`.
-        False where it cannot tell. Raises SourceUnavailable, SourceMisconfigured."""
-        rows = BinlogCoordinates(row.file, row.pos)
+        """Whether this server has logged the row, and other transactions between it and `before`;
+        for a row of a snapshot between the place at which it was sent and `before`. False where it
+        cannot tell. Raises SourceUnavailable, SourceMisconfigured."""
+        place = BinlogCoordinates(row.file, row.pos)
         end = BinlogCoordinates(before.file, before.pos)
+        has_more = has_more_after_edge if row.is_snapshot else has_more_after_rows
         with servers.reported(self._config):
-            return has_more_after_rows(self._connection, rows, end) and (
+            return has_more(self._connection, place, end) and (
                 self._binlog.created_ms(row.file) <= row.commit_ms
             )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Origin, TableDdl, TableId
-from cdcbus.producer.binlog.event_types import COMMENT
+from cdcbus.producer.binlog.event_types import TRUNCATE
 from cdcbus.producer.config import DdlConfig
 from cdcbus.producer.ddl.named_tables import Named, named
 from cdcbus.producer.ddl.table_changes import lower_case
@@ -16,7 +16,6 @@ from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-_TRUNCATES = re.compile(rb"(?:\s|" + COMMENT + rb")*TRUNCATE\b", re.IGNORECASE | re.DOTALL)
 
 
 class DdlReader:
@@ -51,6 +50,10 @@ class DdlReader:
                 raise UnreadableEvent(_unclear(table))
             yield TableDdl(table, one.kind, statement.sql.decode(), origin)
 
+    def server_started(self) -> None:
+        """Forgets the temporary tables of sessions, whose numbers are given out again."""
+        self._temporary.clear()
+
     def _is_temporary(self, one: Named, statement: Statement) -> bool:
         """Whether it concerns a temporary table, of which it takes note."""
         key = (statement.thread, one.was or one.table)
@@ -69,7 +72,7 @@ class DdlReader:
         if not self._folds_names:
             return one
         was = one.was and lower_case(one.was)
-        return Named(one.kind, lower_case(one.table), was, one.is_temporary)
+        return replace(one, table=lower_case(one.table), was=was)
 
     def _wanted(self, one: Named) -> TableId | None:
         if not self._config.publishes(one.kind):
@@ -78,7 +81,7 @@ class DdlReader:
         return next(filter(self._tables.accepts, names), None)
 
     def _refuse(self, statement: Statement, origin: Origin) -> None:
-        if self._config.truncates and _TRUNCATES.match(statement.sql):
+        if self._config.truncates and TRUNCATE.match(statement.sql):
             raise UnreadableEvent(
                 "a TRUNCATE whose table's name is not understood. If the task reads the table, "
                 "empty it at the targets; "

@@ -13,8 +13,9 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer.binlog import event_types as kinds
+from cdcbus.producer.binlog.checksums import Checksums
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
-from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS, checksum_bytes_of
+from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS
 from cdcbus.producer.binlog.mariadb_compression import (
     PLAIN_ROWS,
     QUERY_COMPRESSED,
@@ -30,7 +31,12 @@ from cdcbus.producer.ddl.statement_targets import session
 from cdcbus.producer.decoding.partial_json import PARTIAL_UPDATE_ROWS, whole_updates
 from cdcbus.producer.decoding.row_image import OPS
 from cdcbus.producer.decoding.table_map import table_id
-from cdcbus.producer.schema.ddl_scanner import Statement, statement, version_of
+from cdcbus.producer.schema.ddl_scanner import (
+    Statement,
+    is_server_start,
+    statement,
+    version_of,
+)
 from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.source import xa
@@ -46,7 +52,8 @@ NOTHING_ELSEWHERE = Elsewhere()
 
 
 class Reading:
-    """The state of reading one stream from `position`, which is a transaction edge."""
+    """The state of reading one stream from `position`, which is a transaction edge. `after`: that
+    of the stream which this one continues behind a file that breaks off."""
 
     def __init__(
         self,
@@ -59,6 +66,7 @@ class Reading:
         *,
         skips_statements: bool = False,
         elsewhere: Elsewhere = NOTHING_ELSEWHERE,
+        after: Reading | None = None,
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         self._resume = ResumePoints(position, server)
@@ -68,13 +76,16 @@ class Reading:
         self._row_statements = RowStatements(server, tables, skips=skips_statements)
         self._elsewhere = elsewhere
         self._told_elsewhere = False
-        self._checksum_bytes = server.checksum_bytes
+        self._checksums = Checksums(server.checksum_bytes)
         self._version = server.version
         self.sent: Sent | None = None
         self._transaction = Transaction(server.server_uuid)
         # The events of the transaction being read, if they are compressed into one.
         self._payload: Iterator[list[bytes]] | None = None
         self._prepared = xa.Prepared()
+        if after is not None:
+            self._prepared = after._prepared
+            self._resume.published = after._resume.published
         self._ended_at = Edge(
             position.file, position.pos, position.timestamp_ms, position.file_created_ms
         )
@@ -183,9 +194,10 @@ class Reading:
         return replace(oldest.before, published=published)
 
     def _event(self, event: bytes) -> None:
+        body = self._checksums.body(event)
         timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
-        handle = self._handlers.get(kind) or self._unknown(event)
         start = self._start = self._pos
+        handle = self._handlers.get(kind) or self._unknown(event)
         if end_pos and kind not in HEARTBEATS:
             # A file's head, with its own offset, can be repeated before a later event.
             is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT
@@ -195,11 +207,11 @@ class Reading:
             self._pos = end_pos
         elif self._transaction.has_begun:  # MariaDB omits the offsets of these events
             self._pos += len(event)
-        handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
+        handle(event, body, timestamp)
 
     def _unknown(self, event: bytes) -> Callable[[bytes, bytes, int], None]:
         kind, flags = event[4], event[17]
-        if flags & kinds.IGNORABLE_FLAG:
+        if flags & kinds.IGNORABLE_FLAG or self._is_behind():
             return self._nothing
         name = kinds.UNREADABLE.get(kind, f"number {kind}, unknown to this release")
         raise UnreadableEvent(
@@ -226,16 +238,17 @@ class Reading:
             )
 
     def _row_event(self, event: bytes, body: bytes, timestamp: int) -> None:
+        if self._is_behind():
+            return
         try:
             table = self._tables.by_number[table_id(body)]
         except KeyError:
             raise UnreadableEvent(
                 "rows of a table that no table map names; the position is not a transaction edge"
             ) from None
-        transaction = self._transaction
-        # Rows of an XA transaction count from XA COMMIT on, which may not be published yet.
-        if table is None or (self._resume.published and self._is_out() and not transaction.is_xa):
+        if table is None:
             return
+        transaction = self._transaction
         if self._is_from_elsewhere(event):
             self._tell_elsewhere()
             return
@@ -285,6 +298,8 @@ class Reading:
         self._payload = inner_events(body)
 
     def _table_map(self, event: bytes, body: bytes, timestamp: int) -> None:
+        if self._is_behind():
+            return
         if self._tables.take(body, self._place):
             self._transaction.is_elsewhere = True
 
@@ -336,8 +351,10 @@ class Reading:
 
     def _row_statement(self, sql: bytes, body: bytes) -> None:
         """Takes a statement that changes rows: counts it as skipped, or raises UnreadableEvent."""
-        is_out = self._is_out()
-        if self._row_statements.is_skipped(sql, session(body), self._place(), is_out=is_out):
+        if self._is_behind():
+            return
+        is_skipped = self._row_statements.is_skipped(sql, session(body), self._place())
+        if is_skipped and not self._is_out():
             self._filling.skipped += 1
 
     def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
@@ -374,7 +391,7 @@ class Reading:
             origin = self._origin(event, timestamp)
             rows = self._prepared.take(xid)
             for part in rows:
-                part.origin = origin
+                part.origin, part.is_xa = origin, True
             self._filling.parts += rows
         else:
             self._prepared.drop(xid)
@@ -384,6 +401,12 @@ class Reading:
         """Whether the transaction being read is published already."""
         published = self._resume.published
         return published is not None and published.has(self._transaction.gtid, self._place())
+
+    def _is_behind(self) -> bool:
+        """Whether the event is before what is published, or before a position that was set, and has
+        no effect any more. Rows of an XA transaction count from its XA COMMIT on, which may not be
+        published yet."""
+        return self._is_out() and not self._transaction.is_xa
 
     def _rolled_back(self) -> None:
         """Drops the transaction's rows: one that made or dropped temporary tables is in the binlog
@@ -455,8 +478,10 @@ class Reading:
         self._tables.forget_numbers()  # they start again when the server does
 
     def _format_description(self, event: bytes, body: bytes, timestamp: int) -> None:
-        self._checksum_bytes = checksum_bytes_of(event)
         self._version = version_of(body)
+        if is_server_start(body):
+            self._schema.server_started()
+            self._ddl.server_started()
         self._created_ms = timestamp * 1000
 
     @property

@@ -17,7 +17,7 @@ from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
 MARKS = "cdcbus_mark_"
-OWN_TABLES = ("cdcbus_position", "cdcbus_row_", MARKS)
+OWN_TABLES = ("cdcbus_position", "cdcbus_row_", "cdcbus_tables", MARKS)
 # Each transaction states again which tables its numbers refer to. A server with many tables assigns
 # new numbers each time.
 _NUMBERS_KEPT = 1_000

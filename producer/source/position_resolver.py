@@ -15,12 +15,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.dates import utc_text
-from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind, SourceUnavailable
+from cdcbus.plugins.errors import (
+    ConfigError,
+    PositionLost,
+    SourceBehind,
+    SourceUnavailable,
+    UnreadableEvent,
+)
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
+from cdcbus.producer.binlog.checksums import Checksums
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
-from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER, checksum_bytes_of
+from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER
 from cdcbus.producer.binlog.gtid import (
     GtidSet,
     MariadbGtids,
@@ -61,7 +68,8 @@ class Binlog:
     """One server's binlog, as it is now. `connection` is for queries; reading a file opens a
     connection of its own.
 
-    All methods raise SourceUnavailable, SourceMisconfigured.
+    All methods raise SourceUnavailable, SourceMisconfigured, and UnreadableEvent where a file is
+    damaged.
     """
 
     def __init__(self, connection: Connection, server: Server, config: SourceConfig) -> None:
@@ -223,7 +231,9 @@ class Binlog:
                 following,
             )
             return replace(
-                self.start_after_break(following, position.gtid), batch_id=position.batch_id
+                self.start_after_break(following, position.gtid),
+                batch_id=position.batch_id,
+                published=position.published,
             )
         is_comparable = position.gtid and self._server.has_gtids and not self._server.is_mariadb
         if is_comparable and (missing := self._missing(position)):
@@ -299,10 +309,9 @@ class Binlog:
 
     def created_ms(self, file: str) -> int:
         """When a file was created. Raises PositionLost for one that the server does not hold."""
-        with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
-            for event in events:
-                if event[4] == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    return int.from_bytes(event[:4], "little") * 1000
+        for event, _, _ in self._placed(BinlogPosition(file, FIRST_EVENT)):
+            if event[4] == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                return int.from_bytes(event[:4], "little") * 1000
         raise PositionLost(f"source {self._where()}: binlog file {file} has no beginning")
 
     def _newest_before_ms(self, file: str) -> int:
@@ -333,14 +342,21 @@ class Binlog:
 
     def _gtids_before(self, file: str, pos: int) -> str:
         """The GTIDs that MySQL had executed at a transaction edge: those in the file's head, and
-        those since. Empty after 4 GB, where events name no offset, and for a server without
-        GTIDs."""
+        those since. Empty after 4 GB, where events name no offset, after a damaged event, and for a
+        server without GTIDs."""
         if not self._server.has_gtids or pos >= SPAN:
             return ""
         if pos > _SAID_BYTES:
             LOG.info(
                 "source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos
             )
+        try:
+            return str(self._gtids_read(file, pos) or "")
+        except UnreadableEvent as error:
+            LOG.warning("the GTIDs before %s:%d are not known: %s", file, pos, error)
+            return ""
+
+    def _gtids_read(self, file: str, pos: int) -> GtidSet | None:
         found: GtidSet | None = None
         for event, body, place in self._placed(BinlogPosition(file, FIRST_EVENT)):
             if place.file != file:
@@ -354,7 +370,7 @@ class Binlog:
                 found.add(gtid)
             if place.pos >= pos:
                 break
-        return str(found or "")
+        return found
 
     def _files(self) -> list[tuple[str, int]]:
         with servers.reported(self._config):
@@ -399,20 +415,22 @@ class Binlog:
         self, start: BinlogPosition | GtidSet
     ) -> Iterator[tuple[bytes, bytes, BinlogCoordinates]]:
         """Yields each event from `start` to the end of the binlog, its body without a checksum, and
-        where it ends. Rotate events are left out."""
+        where it ends. Rotate events are left out. Raises UnreadableEvent for a damaged event."""
         file, pos = "", 0
         has_begun = False
-        checksum_bytes = self._server.checksum_bytes
+        checksums = Checksums(self._server.checksum_bytes)
         with self._events(start) as events:
             for event in events:
                 _, kind, _, length, end, _ = HEADER.unpack_from(event)
-                body = event[HEADER.size : length - checksum_bytes]
+                try:
+                    body = checksums.body(event)
+                except UnreadableEvent as error:
+                    raise UnreadableEvent(f"{file}:{pos}: {error}") from error
                 if kind == BINLOG.ROTATE_EVENT:
                     file, pos = body[8:].decode(), int.from_bytes(body[:8], "little")
                     has_begun = False
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    checksum_bytes = checksum_bytes_of(event)
                     # A file's head, with its own offset, is repeated before a later event.
                     if pos == FIRST_EVENT:
                         pos += length

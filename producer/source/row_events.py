@@ -20,7 +20,7 @@ from cdcbus.producer.schema.ddl_scanner import Statement
 class Rows:
     """The rows of one binlog event. `body` follows the event's header, without checksum;
     `is_first` and `is_last` say whether the event is the first, or the last, of its
-    transaction's row events that pass the filter."""
+    transaction's row events that pass the filter; `is_xa`, whether an XA COMMIT has ended it."""
 
     table: DecodableTable
     kind: int
@@ -28,6 +28,7 @@ class Rows:
     origin: Origin
     is_first: bool = False
     is_last: bool = False
+    is_xa: bool = False
 
     def layout(self) -> tuple[Layout, int]:
         """The layout of the rows, and where in the body the first one starts. Raises

@@ -25,13 +25,10 @@ class RowStatements:
         # Of tables that the task does not read, logged already.
         self._passed_over: set[Targets] = set()
 
-    def is_skipped(
-        self, sql: bytes, of: Session, place: BinlogCoordinates, *, is_out: bool
-    ) -> bool:
+    def is_skipped(self, sql: bytes, of: Session, place: BinlogCoordinates) -> bool:
         """Whether skipping the statement loses rows of the task. A statement on other tables does
         not concern the task; for its own tables, or if that is uncertain, this raises
-        UnreadableEvent unless such statements are skipped. `is_out`: its transaction is published
-        already."""
+        UnreadableEvent unless such statements are skipped."""
         charset = self._charsets.get(of.collation, "")
         found = targets(sql, of, is_utf8=charset.startswith("utf8"))
         if found.tables is not None and not any(map(self._filter.accepts, found.tables)):
@@ -45,8 +42,6 @@ class RowStatements:
                 "consumer.onStatement=skip continues without what "
                 "such statements change"
             )
-        if is_out:
-            return False
         LOG.warning(
             "%s: %s was logged as text and is skipped (consumer.onStatement=skip): what "
             "it changed is not in Kafka; compare "

@@ -25,7 +25,7 @@ class RunEnd:
         be compared."""
         end = self.position
         # An XA transaction that is still open is not before the end, even if it began before.
-        here = edge.published or edge
+        here = edge.reached
         if end.file and edge.server_uuid == end.server_uuid:
             return BinlogCoordinates(here.file, here.pos) >= BinlogCoordinates(end.file, end.pos)
         if not end.gtid:

@@ -173,7 +173,7 @@ def test_a_source_that_hangs_is_noticed_by_its_silence_and_read_on(
         with site.suspended("source"):
             running.until(
                 lambda: any(
-                    "cannot be reached: timed out; trying again" in record.getMessage()
+                    "cannot be reached: timed out; check" in record.getMessage()
                     for record in caplog.records
                 )
             )

@@ -52,9 +52,12 @@ def sent(task: FetchTask, positions: PositionStore, cursor: Cursor, *numbers: in
         running.until_stored(position(cursor))
 
 
+@pytest.mark.parametrize("snapshot", [SnapshotMode.NEVER, SnapshotMode.INITIAL])
 def test_a_task_that_has_lost_its_position_does_not_begin_at_the_end_of_the_binlog(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, snapshot: SnapshotMode
 ) -> None:
+    """A snapshot would send all rows, and no deletes."""
+    task = replace(task, snapshot=snapshot)
     sent(task, MemoryPositions(), source_cursor, 1, 2, 3)
     insert(source_cursor, 4)
     with pytest.raises(NoPosition) as refused, Running(task, MemoryPositions()) as running:
@@ -68,6 +71,25 @@ def test_a_task_that_has_lost_its_position_does_not_begin_at_the_end_of_the_binl
     with Running(again, MemoryPositions()) as running:
         running.until_stored(position(source_cursor))
     assert {*ids(kafka, name)} == {1, 2, 3, 4}
+
+
+def test_a_snapshot_is_no_start_again_for_a_task_that_has_lost_its_position(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str
+) -> None:
+    """It would not send the deletes since the last one, of which the topic has nothing else."""
+    insert(source_cursor, 1, 2)
+    task = replace(task, snapshot=SnapshotMode.INITIAL)
+    with Running(task, MemoryPositions()) as running:
+        running.until(lambda: len(ids(kafka, name)) == 2)
+    # Nothing was logged since.
+    with Running(task, MemoryPositions()) as running:
+        running.until(lambda: len(ids(kafka, name)) == 4)
+    source_cursor.execute("DELETE FROM t WHERE id = 1")
+    with (
+        pytest.raises(NoPosition, match="would not send the deletes"),
+        Running(task, MemoryPositions()) as running,
+    ):
+        running.ends()
 
 
 def test_rows_may_be_read_once_more(
@@ -90,9 +112,7 @@ def test_a_task_begins_at_the_end_where_nothing_was_logged_since(
     assert sorted(ids(kafka, name)) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "how", ["a place is given", "a snapshot sends all rows", "no right to look"]
-)
+@pytest.mark.parametrize("how", ["a place is given", "no right to look"])
 def test_it_begins_where_it_is_told_to(
     task: FetchTask,
     source_cursor: Cursor,
@@ -105,8 +125,6 @@ def test_it_begins_where_it_is_told_to(
     insert(source_cursor, 2)
     if how == "a place is given":
         task = replace(task, start=position(source_cursor))
-    elif how == "a snapshot sends all rows":
-        task = replace(task, snapshot=SnapshotMode.INITIAL)
     else:
 
         def refuse(*_: object) -> None:

@@ -95,3 +95,40 @@ def test_a_table_on_the_black_list_is_not_read_whatever_else_names_it() -> None:
 def test_a_black_list_that_is_no_regular_expression_is_named() -> None:
     with pytest.raises(ConfigError, match=r"consumer\.source\.blackFilter: '\(' is not"):
         TableFilter(FilterConfig(black_regexes=("(",)))
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (FilterConfig(), {"shop", "shops", "crm"}),
+        (FilterConfig(regexes=(r".*\..*",)), {"shop", "shops", "crm"}),
+        (FilterConfig(regexes=(r"SHOP\.a",)), {"shop"}),
+        (FilterConfig(regexes=(r"^shop\.a$", r"crm\..*")), {"shop", "crm"}),
+        (FilterConfig(regexes=(r"shop\.a|crm\.b",)), {"shop", "crm"}),
+        (FilterConfig(regexes=(r"(shop|crm)\.a",)), {"shop", "crm"}),
+        (FilterConfig(regexes=(r"shops?\.a",)), {"shop", "shops"}),
+        (FilterConfig(regexes=(r"shop\d*\.a",)), {"shop", "shops"}),  # for sure only `shop`
+        (FilterConfig(regexes=(r"(crm\.a|shop\.b)",)), {"shop", "shops", "crm"}),
+        (FilterConfig(regexes=(r"shop.orders",)), {"shop", "shops"}),
+        (FilterConfig(regexes=(r"shop[.]orders",)), {"shop", "shops"}),
+        (FilterConfig(regexes=(r"sh.*orders",)), {"shop", "shops"}),
+        (FilterConfig(regexes=(r"\S+a",)), {"shop", "shops", "crm"}),
+        (FilterConfig(regexes=(r"other\..*",)), set()),
+        (FilterConfig(regexes=(".*",), black_regexes=(r"shop\..*", "crm.a")), {"shops", "crm"}),
+        (FilterConfig(black_regexes=(r".*\.tmp_.*",)), {"shop", "shops", "crm"}),
+        (FilterConfig(exclude_patterns=(r"shops?\..*",)), {"crm"}),
+        (FilterConfig(includes=frozenset({"SHOP.A"})), {"shop"}),
+        (
+            FilterConfig(includes=frozenset({"SHOP.A"}), exclude_patterns=(r"shop\..*",)),
+            {"shop"},
+        ),
+        (
+            FilterConfig(includes=frozenset({"SHOP.A"}), include_patterns=(r"crm\..*",)),
+            {"shop", "crm"},
+        ),
+        (FilterConfig(regexes=(r"crm\..*",), includes=frozenset({"SHOP.A"})), set()),
+    ],
+)
+def test_a_schema_whose_tables_may_be_wanted(config: FilterConfig, expected: set[str]) -> None:
+    """In doubt they may."""
+    assert set(filter(TableFilter(config).may_accept_any, ("shop", "shops", "crm"))) == expected

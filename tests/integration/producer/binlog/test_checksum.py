@@ -1,5 +1,5 @@
 """binlog_checksum is switched under a running task: each file's head says what its events end
-with, for all who read the binlog."""
+with, for all who read the binlog. A damaged event is noticed by it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.start import AtTime, Edge
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.start import AtGtid, AtTime, Edge
 from cdcbus.producer.progress import Progress
+from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.source.binlog_source import BinlogSource
-from tests.integration.producer.reading import fetch_task, global_variable, position
+from tests.integration.producer.reading import connect, fetch_task, global_variable, position, read
 from tests.integration.producer.running import SECONDS, Running, canal
+from tests.support.servers.private_mariadb import private_mariadb
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -89,3 +92,47 @@ def test_a_place_is_found_by_time_in_files_of_either_kind(
             found = reader.locate(AtTime(now * 1000))
     source_cursor.execute("SHOW BINARY LOGS")
     assert found.file in [row[0] for row in source_cursor.fetchall()]
+
+
+def test_gtids_are_found_in_a_servers_first_file_without_checksums() -> None:
+    """The server changes the head of that file, and leaves its checksum as it was."""
+    with private_mariadb("--binlog-checksum=NONE", "--binlog-gtid-index=OFF") as server:
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        with connect(server.database) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT @@gtid_binlog_pos")
+            [[gtid]] = cursor.fetchall()
+        end = server.execute("INSERT INTO shop.t VALUES (1)")
+        task = fetch_task(server.database, "shop")
+        with BinlogSource(task) as reader:
+            found = reader.locate(AtGtid(gtid))
+        assert [change.after for change in read(task, found, end)] == [{"id": "1"}]
+
+
+def test_a_row_that_is_damaged_in_the_file_stops_and_the_task_goes_on_behind_it() -> None:
+    """The server does not look at it. The DDL behind it is found all the same."""
+    amount = 81985529216486895
+    with private_mariadb("--binlog-row-metadata=NO_LOG") as server:
+        server.execute(
+            "CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, amount BIGINT)"
+        )
+        start = server.execute("FLUSH BINARY LOGS")
+        before = server.execute("INSERT INTO shop.t VALUES (1, 1000)")
+        damaged = server.execute(f"INSERT INTO shop.t VALUES (2, {amount})")
+        end = server.execute(
+            "ALTER TABLE shop.t ADD b BIGINT FIRST", "INSERT INTO shop.t VALUES (30, 3, 3000)"
+        )
+        file = server.binlog(damaged.file)
+        data = file.read_bytes()
+        cell = amount.to_bytes(8, "little")
+        file.write_bytes(data.replace(cell, (amount ^ 1 << 44).to_bytes(8, "little")))
+        task, schemas = fetch_task(server.database, "shop"), MemorySchemas()
+        rows = [change.after for change in read(task, start, before, schemas)]
+        assert rows == [{"id": "1", "amount": "1000"}]
+        with pytest.raises(UnreadableEvent, match="the checksum") as raised:
+            read(task, start, end, schemas)
+        place = str(raised.value).split(": ")[0]
+        file_name, _, pos = place.partition(":")
+        assert file_name == damaged.file
+        assert before.pos < int(pos) < damaged.pos
+        rows = [change.after for change in read(task, damaged, end, schemas)]
+        assert rows == [{"b": "30", "id": "3", "amount": "3000"}]

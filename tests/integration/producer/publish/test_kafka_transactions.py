@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, PositionError
 from cdcbus.plugins.kafka import producer as writers
@@ -70,11 +70,11 @@ class Broken:
     def __getattr__(self, name: str) -> object:
         return getattr(self._positions, name)
 
-    def save(self, text: str) -> None:
+    def save(self, text: str, mark: Mark = NO_MARK) -> None:
         self._left -= 1
         if self._left < 0:
             raise PositionError("the process dies")
-        self._positions.save(text)
+        self._positions.save(text, mark)
 
 
 def ids(kafka: str, topic: str) -> list[int]:
@@ -130,6 +130,31 @@ def test_a_task_that_dies_after_a_commit_repeats_nothing(
     with Running(task, again) as running:
         running.until_stored(insert(source_cursor, 5))
     wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5], "what was committed to be visible")
+
+
+@pytest.mark.parametrize("is_transactional", [True, False])
+def test_a_start_by_other_rules_than_before_is_warned_of_once(
+    task: FetchTask,
+    source_cursor: Cursor,
+    name: str,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
+    caplog: pytest.LogCaptureFixture,
+    is_transactional: bool,
+) -> None:
+    if not is_transactional:
+        task = replace(task, publish=replace(task.publish, transactional_id=""))
+    with Running(task, positions) as running:
+        running.until_stored(insert(source_cursor, 1))
+    excludes = frozenset({f"{name}.OTHER".upper()})
+    other = replace(task, tables=replace(task.tables, excludes=excludes))
+    counts = []
+    for number in (2, 3):
+        caplog.clear()
+        with Running(other, ZooKeeperPositions(zookeeper_client, name, name)) as running:
+            running.until_stored(insert(source_cursor, number))
+        counts.append(sum("another value of consumer.excludes" in each for each in caplog.messages))
+    assert counts == [1, 0]
 
 
 @pytest.mark.parametrize("rule", [Edge.EARLIEST, Edge.LATEST])

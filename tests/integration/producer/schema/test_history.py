@@ -163,6 +163,55 @@ def test_online_schema_changes(
     assert again[0 if is_alone else 1 :] == rows
 
 
+@pytest.mark.parametrize("renames", ["RENAME TABLE u TO t", "RENAME TABLE u TO t, x TO y"])
+def test_a_temporary_table_is_renamed_to_the_name_of_a_real_one(
+    course: Course, renames: str, *, is_mariadb: bool
+) -> None:
+    """MariaDB writes that, and nothing else of the table."""
+    if not is_mariadb:
+        pytest.skip("MySQL renames no temporary table so, and writes nothing of them")
+    course.run(
+        "CREATE TABLE u (id INT PRIMARY KEY, b INT, a INT)",
+        "CREATE TABLE x (id INT)",
+        "INSERT INTO u VALUES (1, 20, 10)",
+    )
+    course.catch_up()
+    course.run(
+        "CREATE TEMPORARY TABLE u (n INT)",
+        renames,
+        "DROP TEMPORARY TABLE t",
+        "INSERT INTO t VALUES (1, 10, 20)",
+        "INSERT INTO u VALUES (2, 40, 30)",
+    )
+    assert course.catch_up() == [
+        {"id": "1", "a": "10", "b": "20"},
+        {"id": "2", "b": "40", "a": "30"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("DO 1", id="a view"),
+        pytest.param("DROP TABLE x", id="of what is not there"),
+        pytest.param("ALTER DEFINER=nobody@localhost VIEW t AS SELECT * FROM u", id="of nobody"),
+    ],
+)
+def test_a_table_is_renamed_and_has_a_view_of_its_former_name(course: Course, after: str) -> None:
+    """Nothing else tells of the table: its CREATE TABLE is not in the binlog."""
+    course.run(*UNLOGGED)
+    course.entries.clear()
+    course.read_to = course.run("CREATE TABLE x (n INT)")
+    course.run(
+        "INSERT INTO t VALUES (1, 10, 20)",
+        "RENAME TABLE t TO u",
+        "CREATE VIEW t AS SELECT u.* FROM u, x",
+        "INSERT INTO u VALUES (2, 30, 40)",
+    )
+    course.run(after)
+    assert course.catch_up() == [BEFORE, {"id": "2", "a": "30", "b": "40"}]
+
+
 @pytest.mark.parametrize("is_lagging", [False, True], ids=["live", "lagging"])
 def test_tables_that_are_copied_swapped_and_made_again(course: Course, *, is_lagging: bool) -> None:
     statements = [

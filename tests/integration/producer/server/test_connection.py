@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
@@ -21,7 +22,12 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog import dump_stream
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.server import connection as servers
-from cdcbus.producer.server.connection import binlog_files
+from cdcbus.producer.server.connection import (
+    binlog_files,
+    in_one_request,
+    latest_position,
+    status_statement,
+)
 from cdcbus.producer.snapshot.reader import ChunkReader
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position, source_config
@@ -112,6 +118,26 @@ def test_a_moment_of_the_server_shows_no_former_rows(name: str) -> None:
         target = JdbcTarget(f"jdbc:mariadb://{at.host}:{at.port}/{name}", at.user, at.password)
         with open_target(target).engine.connect() as opened:
             assert opened.exec_driver_sql(f"SELECT id FROM {name}.t").all() == [(1,)]
+
+
+def test_a_table_is_read_whatever_the_sql_mode_of_the_server(name: str) -> None:
+    with private_mariadb() as server:
+        at = server.database
+        server.execute(
+            f"CREATE DATABASE {name}",
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, d DATE, c CHAR(4), e ENUM('ü','😀'))",
+            f"INSERT INTO {name}.t VALUES (1, '2024-01-01', '', 'ü')",
+            "SET GLOBAL sql_mode = 'ORACLE,EMPTY_STRING_IS_NULL,PAD_CHAR_TO_FULL_LENGTH'",
+        )
+        config = SourceConfig(((at.host, at.port),), at.user, at.password)
+        with closing(servers.connect(config)) as connection:
+            found = servers.inspect(connection, config)
+        with closing(ChunkReader(config, found)) as reader:
+            described = reader.describe(TableId(name, "t"))
+            assert described is not None
+            types = [column.mysql_type for column in described.table.table.columns]
+            assert types == ["int", "date", "char(4)", "enum('ü','😀')"]
+            assert reader.chunk(described, None, None, 9, "").count == 1
 
 
 def insert(cursor: Cursor, number: int) -> None:
@@ -233,3 +259,36 @@ def test_the_text_of_statements_is_not_sent_nor_that_of_tables_left_out(
     with Running(replace(task, tables=without), positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, name) == [1]
+
+
+def refuse(*_: object) -> None:
+    raise pymysql.OperationalError(1047, "unknown command")
+
+
+@pytest.mark.parametrize("take_several", [None, refuse, lambda *_: None])
+def test_several_statements_are_answered_in_order_also_one_by_one(
+    source_cursor: Cursor,
+    monkeypatch: pytest.MonkeyPatch,
+    take_several: Callable[..., None] | None,
+) -> None:
+    """As behind a proxy that refuses the option, or forgets it. Afterwards the server takes one."""
+    connection = source_cursor.connection
+    if take_several is not None:
+        monkeypatch.setattr(servers, "_take_several", take_several)
+    found = in_one_request(connection, ["SELECT 1", "START TRANSACTION", "SELECT 2 UNION SELECT 3"])
+    assert [*map(list, found)] == [[(1,)], [], [(2,), (3,)]]
+    with pytest.raises(pymysql.ProgrammingError, match="1064"):
+        source_cursor.execute("SELECT 1; SELECT 2")
+    assert status_statement(connection) in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
+
+
+def test_the_end_of_the_binlog_is_asked_for_in_words_that_the_server_knows(
+    source: Database, source_cursor: Cursor
+) -> None:
+    """MySQL 8.4 knows SHOW MASTER STATUS no more, and MariaDB none of the new words."""
+    with closing(connect(source)) as connection:
+        before = latest_position(connection)
+        source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+        after = latest_position(connection)
+        assert (before.file, before.pos) < (after.file, after.pos)
+        assert after.file in dict(binlog_files(connection))

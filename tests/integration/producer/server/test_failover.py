@@ -28,6 +28,12 @@ from cdcbus.tasks.runtime.lag import lag_meter
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, canal, high_watermark, ids
 from tests.support.servers.line import Line
+from tests.support.servers.mariadb_pair import (
+    REPLICA,
+    REPLICA_PASSWORD,
+    access_for_replicas,
+    replicating,
+)
 from tests.support.servers.private_mariadb import PrivateMariadb, private_mariadb
 from tests.support.waiting import wait_until
 
@@ -52,29 +58,6 @@ def task(
 
 def inserts(name: str, *numbers: int) -> list[str]:
     return [f"INSERT INTO {name}.t VALUES ({number})" for number in numbers]
-
-
-REPLICA, REPLICA_PASSWORD = "anywhere", "anywhere-pass"
-
-
-def access_for_replicas() -> list[str]:
-    """A user that a replica brings along."""
-    return [
-        f"CREATE USER {REPLICA} IDENTIFIED BY '{REPLICA_PASSWORD}'",
-        f"GRANT ALL ON *.* TO {REPLICA}",
-    ]
-
-
-def replicating(server: PrivateMariadb) -> list[str]:
-    """A replica of the server."""
-    at = server.database
-    return [
-        f"CHANGE MASTER TO MASTER_HOST='{at.host}', MASTER_PORT={at.port}, "
-        f"MASTER_USER='{REPLICA}', "
-        f"MASTER_PASSWORD='{REPLICA_PASSWORD}', MASTER_USE_GTID=slave_pos, MASTER_SSL=0, "
-        "MASTER_SSL_VERIFY_SERVER_CERT=0",
-        "START SLAVE",
-    ]
 
 
 def stored(positions: MemoryPositions) -> BinlogPosition:

@@ -13,7 +13,13 @@ from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import DdlConfig, FetchTask, SnapshotMode
-from cdcbus.producer.snapshot.progress import MemorySnapshots, TableProgress, TableState
+from cdcbus.producer.snapshot.progress import (
+    MemorySnapshots,
+    TableProgress,
+    TableState,
+    Wish,
+    WishKind,
+)
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import canal, ids
 from tests.integration.producer.snapshot.following import SnapshotRunning, marked, table, tables_in
@@ -185,3 +191,72 @@ def test_rows_that_a_truncate_takes_while_they_are_read_are_not_sent_behind_it(
     kinds = [record["type"] for record in canal(kafka, name)]
     assert kinds.count("TRUNCATE") == 1
     assert kinds.index("TRUNCATE") == len(kinds) - 1
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("other", ["pt", "st"])
+def test_rows_that_an_exchange_of_partitions_brings_behind_the_place_already_read_come(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    other: str,
+) -> None:
+    """No row event tells of them; `other`: the table that is read already."""
+    for table_, partitions in (
+        (
+            "pt",
+            " PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (1000), "
+            "PARTITION p1 VALUES LESS THAN MAXVALUE)",
+        ),
+        ("st", ""),
+    ):
+        source_cursor.execute(f"CREATE TABLE {table_} (id INT PRIMARY KEY, n INT){partitions}")
+    source_cursor.executemany("INSERT INTO pt VALUES (%s, 0)", [(at,) for at in range(500, 2_000)])
+    source_cursor.executemany("INSERT INTO st VALUES (%s, 1)", [(at,) for at in range(900)])
+    kept = MemorySnapshots()
+    kept.tables[TableId(name, "st" if other == "pt" else "pt")] = TableProgress(TableState.STOPPED)
+    with (
+        somebody_runs(
+            monkeypatch, source, name, "ALTER TABLE pt EXCHANGE PARTITION p0 WITH TABLE st"
+        ),
+        SnapshotRunning(task, positions, kept) as running,
+    ):
+        running.until_snapshot(other)
+        running.until_stored(position(source_cursor))
+    found = tables_in(kafka, name)[other]
+    expected = table(source_cursor, other, ("id",))
+    assert {key: found[key] for key in expected} == expected
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("mode", [SnapshotMode.INITIAL, SnapshotMode.NEVER])
+def test_a_table_that_takes_over_the_name_of_one_that_was_dropped_meanwhile_is_read(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: SnapshotMode,
+) -> None:
+    for table_, number in (("t", 0), ("t_new", 1)):
+        source_cursor.execute(f"CREATE TABLE {table_} (id INT PRIMARY KEY, n INT)")
+        source_cursor.executemany(
+            f"INSERT INTO {table_} VALUES (%s, {number})", [(at,) for at in range(1_000)]
+        )
+    kept = MemorySnapshots()
+    kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
+    with (
+        somebody_runs(monkeypatch, source, name, "DROP TABLE t"),
+        SnapshotRunning(replace(task, snapshot=mode), positions, kept) as running,
+    ):
+        running.until_snapshot("t", TableState.DROPPED)
+        source_cursor.execute("RENAME TABLE t_new TO t")
+        running.until_snapshot("t")
+        running.until_stored(position(source_cursor))
+    assert tables_in(kafka, name)["t"] == table(source_cursor, "t", ("id",))

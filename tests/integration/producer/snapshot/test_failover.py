@@ -16,13 +16,13 @@ from cdcbus.producer.snapshot import chunk_thread
 from cdcbus.producer.snapshot.reader import ChunkReader
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task
-from tests.integration.producer.server.test_failover import (
+from tests.integration.producer.snapshot.following import SnapshotRunning, tables_in
+from tests.support.servers.mariadb_pair import (
     REPLICA,
     REPLICA_PASSWORD,
     access_for_replicas,
     replicating,
 )
-from tests.integration.producer.snapshot.following import SnapshotRunning, tables_in
 from tests.support.servers.private_mariadb import PrivateMariadb, private_mariadb
 from tests.support.waiting import wait_until
 

@@ -162,6 +162,8 @@ KEYS: dict[str, list[Any]] = {
     "VARBINARY(9)": [b"", b"\0", b"\0\0", b"a", b"a ", b"\xff", b"'"],
     "ENUM('z','y','a','it''s')": ["z", "y", "a", "it's", ""],
     "SET('z','y','a')": ["", "z", "y", "z,a", "a", "z,y,a"],
+    # As many as a double tells apart.
+    f"SET({','.join(map(repr, map(str, range(53))))})": [0, 1, 2**52, 2**52 + 1, 2**53 - 1],
 }
 KEYS_MARIADB: dict[str, list[Any]] = {
     "UUID": [uuid.UUID(int=number).hex for number in (0, 1, 2**64, 2**127 + 5)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -13,13 +14,25 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.start import Edge
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer import open_xa
+from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.local.memory import MemoryPositions
-from tests.integration.producer.reading import connect, fetch_task, position
+from tests.integration.producer.reading import (
+    changes_of,
+    connect,
+    fetch_task,
+    position,
+    read_batches,
+)
 from tests.integration.producer.running import Running
+from tests.support.servers.private_mariadb import private_mariadb
 from tests.support.topics.committed import committed_canal
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+
+
+def ids_of(batches: list[Batch]) -> list[str | None]:
+    return [(change.after or {})["id"] for change in changes_of(batches)]
 
 
 def works(status: TaskStatus) -> bool:
@@ -71,3 +84,29 @@ def test_a_task_says_which_xa_transaction_holds_it_up_and_works_again_once_it_is
         wait_until(lambda: works(running.status), "it to work again")
     sent = [int(record["data"][0]["id"]) for record in committed_canal(kafka, name)]
     assert sent == ([2, 1] if end == "COMMIT" else [2])
+
+
+def test_an_xa_transaction_stays_prepared_beyond_a_file_that_breaks_off() -> None:
+    """Its position stays before it, and nothing is sent again from there."""
+    with private_mariadb() as server:
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        start = server.execute("FLUSH BINARY LOGS")
+        server.execute(
+            "XA START 'a'", "INSERT INTO shop.t VALUES (1)", "XA END 'a'", "XA PREPARE 'a'"
+        )
+        server.execute("INSERT INTO shop.t VALUES (2)")
+        broken = server.execute("INSERT INTO shop.t VALUES (100)")
+        server.kill()
+        os.truncate(server.binlog(broken.file), broken.pos - 10)
+        server.start()
+        task = fetch_task(server.database, "shop")
+        read_to = server.execute("INSERT INTO shop.t VALUES (3)")
+        batches = read_batches(task, start, read_to)
+        assert ids_of(batches) == ["2", "3"]
+        stored = batches[-1].edge
+        assert stored is not None
+        assert (stored.file, stored.pos) == (start.file, start.pos)
+        assert stored.published is not None
+        assert stored.published.file == read_to.file
+        end = server.execute("INSERT INTO shop.t VALUES (4)", "XA COMMIT 'a'")
+        assert ids_of(read_batches(task, stored, end)) == ["4", "1"]

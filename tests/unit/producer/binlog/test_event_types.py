@@ -47,6 +47,52 @@ def test_a_statement_that_changes_rows(sql: str) -> None:
     assert ROW_STATEMENT.match(sql.encode())
 
 
+@pytest.mark.parametrize("blank", [b"\xa0", b"\xff", b"\xc2\xa0"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"/* a */~INSERT INTO t VALUES (1)",
+        b"~DELETE FROM t",
+        b"/*!50001~INSERT INTO t VALUES (1)*/",
+        b"SET~STATEMENT a = 1 FOR~UPDATE t SET n = 1",
+        b"ANALYZE~FORMAT~=~json~DELETE FROM t",
+        b"--~a\nDELETE FROM t",
+    ],
+)
+def test_a_no_break_space_is_a_blank(sql: bytes, blank: bytes) -> None:
+    assert ROW_STATEMENT.match(sql.replace(b"~", blank))
+
+
+@pytest.mark.parametrize("blank", [b"\xa0", b"\xff", b"\xc2\xa0"])
+def test_a_no_break_space_is_a_blank_before_and_within_create_table(blank: bytes) -> None:
+    sql = b"~CREATE~OR~REPLACE~TABLE x SELECT 1"
+    assert CREATE_TABLE.match(sql.replace(b"~", blank))
+
+
+@pytest.mark.parametrize(
+    ("blank", "is_exact"),
+    [
+        pytest.param(b"\xa0", False, id="latin1"),
+        pytest.param(b"\xff", False, id="cp852"),
+        pytest.param(b"\xa0", True, id="not as it says"),
+        pytest.param(b"\xc2\xa0", True, id="utf8"),
+    ],
+)
+@pytest.mark.parametrize("rows", [b"TABLE t", b"SELECT 1", b"VALUES~ROW(1)"])
+def test_a_no_break_space_may_be_a_blank_before_what_a_table_is_made_with(
+    blank: bytes, rows: bytes, *, is_exact: bool
+) -> None:
+    session = Session(is_exact=is_exact)
+    assert creates_rows((b"CREATE TABLE x~" + rows).replace(b"~", blank), session)
+    assert creates_rows(b"CREATE TABLE " + blank + b"x " + rows.replace(b"~", b" "), session)
+    of_a_text = b"CREATE TABLE x~(n INT COMMENT 'a table~of values') PARTITION BY HASH (n)"
+    assert not creates_rows(of_a_text.replace(b"~", blank), session)
+
+
+def test_a_table_in_a_text_that_does_not_end_may_be_made_with_rows() -> None:
+    assert creates_rows(b"CREATE TABLE x TABLE t /* a")
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -49,3 +49,5 @@ HEAD = bytes(8) + b"\x01\x01"
 def test_what_is_damaged_or_unknown_stops(tail: bytes, sentence: str) -> None:
     with pytest.raises(UnreadableEvent, match=sentence):
         plain_rows(0xA6, HEAD + tail)
+    with pytest.raises(UnreadableEvent, match="ends before its first row"):
+        plain_rows(0xA6, bytes(8) + b"\xff")

@@ -110,7 +110,6 @@ def test_a_statement_names_the_tables_that_it_changes(sql: str, expected: list[C
     "sql",
     [
         "FROBNICATE TABLE a, b",
-        "ALTER TABLE a ADD b INT DEFAULT 'x",
         "RENAME TABLE a INTO b",
         "DROP TABLE a b",
     ],
@@ -120,6 +119,44 @@ def test_a_statement_that_is_not_understood_may_change_what_it_names(sql: str) -
     assert isinstance(change, Unread)
     assert change.words is not None
     assert {"a", "b"} <= change.words
+
+
+@pytest.mark.parametrize("table", ["a", "`my-table`", "`a b`", "x$1", "größe"])
+def test_a_statement_whose_words_are_not_known_may_change_any_table(table: str) -> None:
+    swap = f"ALTER TABLE {table} RENAME COLUMN a TO b,\xa0RENAME COLUMN b TO a"
+    assert changes(swap.encode(), "s") == [Unread(None)]
+    assert changes(f"ALTER TABLE {table} ADD b INT DEFAULT 'x".encode(), "s") == [Unread(None)]
+
+
+PARTITIONS = (
+    "PARTITION BY HASH (`select`) PARTITIONS 2",
+    "PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (9) COMMENT 'AS SELECT', PARTITION "
+    "`table` VALUES LESS THAN MAXVALUE)",
+    "PARTITION BY LIST COLUMNS (a) SUBPARTITION BY KEY (a) (PARTITION p VALUES IN (1, 2))",
+)
+
+
+@pytest.mark.parametrize("partitions", PARTITIONS)
+def test_partitions_are_understood_unless_rows_with_columns_of_their_own_follow(
+    partitions: str,
+) -> None:
+    def actions(rows: str) -> object:
+        (change,) = changes(f"CREATE TABLE a (a INT) {partitions} {rows}".encode(), "s")
+        assert isinstance(change, Created)
+        return change.actions
+
+    assert actions("") is not None
+    for rows in (
+        "SELECT 1 AS b",
+        "(SELECT 1 AS b)",
+        "REPLACE SELECT 1 AS b",
+        "AS WITH x AS (SELECT 1) SELECT * FROM x",
+        "AS VALUES ROW(1)",
+        "VALUES ROW(1)",
+        "IGNORE TABLE c",
+        "TABLE c",
+    ):
+        assert actions(rows) is None
 
 
 def test_a_statement_in_another_character_set_may_change_any_table() -> None:

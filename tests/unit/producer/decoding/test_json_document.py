@@ -171,3 +171,5 @@ def test_an_empty_document_is_null() -> None:
 def test_a_value_of_unknown_type_stops() -> None:
     with pytest.raises(UnreadableEvent, match="unknown type 13"):
         json_text(b"\x0d\x00")
+    with pytest.raises(UnreadableEvent, match="unknown type 4"):
+        json_text(b"\x04\x03")

@@ -196,6 +196,28 @@ def test_types_that_do_not_fit_their_metadata_stop() -> None:
         match=r"shop\.orders: the table map's types 03 do not fit its metadata 0a00",
     ):
         read(bytes((TYPE.LONG,)), b"\x0a\x00")
+    with pytest.raises(UnreadableEvent, match="types fc do not fit its metadata 05"):
+        read(bytes((TYPE.BLOB,)), b"\5")
+
+
+@pytest.mark.parametrize("kind", [0xF0, TYPE.NULL])
+def test_an_unknown_type_stops(kind: int) -> None:
+    with pytest.raises(UnreadableEvent, match=rf"shop\.orders: column a has type {kind},"):
+        decodable(read(bytes((kind,)), b"", (4, strings("a"))))
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param((4, b"\xff"), id="a length that is none"),
+        pytest.param((4, b"\1a"), id="a name too few"),
+        pytest.param((4, b"\1\xff"), id="a name that is no text"),
+        pytest.param((8, b"\7"), id="a key of a column that is not there"),
+    ],
+)
+def test_damaged_metadata_stops(metadata: tuple[int, bytes]) -> None:
+    with pytest.raises(UnreadableEvent, match=r"shop\.orders: its table map is damaged"):
+        read(bytes((TYPE.LONG, TYPE.LONG)), b"", (4, strings("a", "b")), metadata)
 
 
 def test_a_collation_that_the_server_does_not_list_stops() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -232,6 +232,26 @@ def event_body(kind: int, columns: int, present: list[list[bool]], images: list[
         + b"".join(map(null_bitmap, present))
         + b"".join(images)
     )
+
+
+def numbered(kind: int, numbers: Iterable[int], moved_by: int = 0) -> Rows:
+    """An event of rows of a number, the key, and its text; an UPDATE adds `moved_by` to the key."""
+    columns = (
+        BinlogColumn("id", TYPE.LONG),
+        BinlogColumn("note", TYPE.VARCHAR, (255, 0), charset="utf8mb4"),
+    )
+    table = decodable(TableMap(TableId("shop", "orders"), columns, ("id",), is_complete=True))
+
+    def image(number: int, note: str) -> bytes:
+        return b"\0" + number.to_bytes(4, "little") + bytes((len(note),)) + note.encode()
+
+    images = []
+    for number in numbers:
+        images.append(image(number, f"note {number}"))
+        if kind == UPDATE:
+            images.append(image(number + moved_by, f"another {number}"))
+    masks = [[True, True]] * (2 if kind == UPDATE else 1)
+    return Rows(table, kind, event_body(kind, 2, masks, images), ORIGIN, is_last=True)
 
 
 @st.composite

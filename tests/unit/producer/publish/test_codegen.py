@@ -261,13 +261,13 @@ def test_what_is_not_for_the_compiled_writer_goes_the_plain_way_in_its_place(
 @pytest.mark.parametrize("make_plan", [COMPILED])
 @pytest.mark.parametrize(
     ("place", "wrong"),
-    [(0, None), (1, (1,)), (1, (-1,)), (2, (7,)), (4, (1,)), (5, (7,)), (6, (5,))],
+    [(0, None), (1, (1,)), (1, (-1,)), (2, (7,)), (4, (1,)), (5, (7,)), (7, (5,))],
 )
 def test_a_plan_that_would_reach_beyond_its_bounds_is_refused(
     make_plan: MakePlan, place: int, wrong: Any
 ) -> None:
     column = native.CellPlan(1, 8)
-    arguments: list[Any] = [(column,), (0,), (), False, (), (0,), (), b""]
+    arguments: list[Any] = [(column,), (0,), (), False, (), (0,), b"", (), b""]
     plan = make_plan(*arguments)
     with pytest.raises(ValueError, match="the texts are one more than the placeholders"):
         plan.write(b"", 0, 0, False, (), [])

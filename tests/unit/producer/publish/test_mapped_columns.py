@@ -22,7 +22,14 @@ from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.mapped_columns import record_columns
 from cdcbus.producer.publish.routes import row_at_a_time
 from cdcbus.producer.source.row_events import Rows
-from tests.unit.producer.publish.row_images import BOTH, FORMATS, cases, outcome
+from tests.unit.producer.publish.row_images import (
+    BOTH,
+    FORMATS,
+    WRITE,
+    cases,
+    numbered,
+    outcome,
+)
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 
@@ -125,3 +132,10 @@ def test_records_of_both_writers_are_those_of_the_plain_mapper(
         )
         found = outcome(lambda writer=writer: writer.records(rows, first_row))  # type: ignore[misc]
         assert found == expected, make_plan
+
+
+def test_a_key_column_that_is_computed_by_a_name_in_another_case_takes_the_plain_way() -> None:
+    rows = numbered(WRITE, range(2))
+    rule = MapperRule(computed={"ID": constant("x")})
+    _, way = _way(rows, "canalRow", rule, ())
+    assert record_columns(rows.table, way.plan, way.key) is None

@@ -1,6 +1,6 @@
 """What is said and kept of a record that Kafka does not take."""
 
-from cdcbus.plugins.kafka.producer import refusal
+from cdcbus.plugins.kafka.delivery_errors import refusal
 from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
 
 RECORD = LargeRecord("shop", "shop.docs", ("id", "lang"), "mysql-bin.000007", 1234, 40, 2)

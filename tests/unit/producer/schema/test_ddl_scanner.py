@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 
 import pytest
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import PositionLost, SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable, UnreadableEvent
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog import coordinates
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
 from cdcbus.producer.binlog.event_types import HEADER
+from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_changes import Dropped, Unread
 from cdcbus.producer.schema import ddl_scanner
 from cdcbus.producer.schema.ddl_scanner import DdlScan
 
@@ -91,24 +95,57 @@ def test_what_the_server_does_not_send_for_long_is_unavailable_and_not_lost(
     assert found(scan, 1000, 1500) == BOTH
 
 
-HEAD = event(
-    BINLOG.FORMAT_DESCRIPTION_EVENT,
-    struct.pack("<H", 4) + b"9.7.0".ljust(50, b"\0") + bytes(60),
-    0,
-)
+def head(end: int, algorithm: bytes = b"\0") -> bytes:
+    """The first event of a file."""
+    body = struct.pack("<H", 4) + b"9.7.0".ljust(50, b"\0") + bytes(60) + algorithm
+    return with_checksum(event(BINLOG.FORMAT_DESCRIPTION_EVENT, body, end))
 
 
-@pytest.mark.parametrize("head", [HEAD, event(HEAD[4], HEAD[HEADER.size :], 126)])
+def with_checksum(data: bytes) -> bytes:
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+HEAD = head(0)
+
+
+@pytest.mark.parametrize("first", [HEAD, head(126)])
 @pytest.mark.parametrize("is_in_one", [False, True])
 def test_the_repeated_head_of_a_file_is_not_taken_for_an_event_behind_4_gb(
-    head: bytes, *, is_in_one: bool
+    first: bytes, *, is_in_one: bool
 ) -> None:
     """Whether it has no offset, or its own."""
     place, end = 3_000_000_000, 3_000_000_200
-    events = [rotate(place), head, ddl("ALTER TABLE t ADD c INT", end)]
+    events = [rotate(place), first, ddl("ALTER TABLE t ADD c INT", end)]
     lists = [events] if is_in_one else [[each] for each in events]
     scan = DdlScan(lambda _: iter(lists), 0, {}, "9.7.0", no_file_after)
     assert found(scan, place, end) == [(b"ALTER TABLE t ADD c INT", end)]
+
+
+def test_a_damaged_event_may_have_changed_any_table(caplog: pytest.LogCaptureFixture) -> None:
+    """Statements are found before it and behind it, though their places are not sent."""
+    first, second = (with_checksum(ddl(sql, 0)) for sql in ("DROP TABLE a", "DROP TABLE b"))
+    gtid = with_checksum(event(BINLOG.MARIADB_GTID_EVENT, bytes(23), 1000))
+    damaged = gtid.replace(b"\0\0\0\0", b"\0\1\0\0", 1)
+    stream = [rotate(1000 - len(gtid)), head(0, b"\1"), damaged, first, damaged, second]
+    scan = DdlScan(lambda _: iter([stream]), 0, {}, "11.4.5-MariaDB", no_file_after)
+    ends = [1000, 1000 + len(first), 1000 + len(first) + len(gtid)]
+    ends.append(ends[-1] + len(second))
+    statements = scan.between(at(1000 - len(gtid)), at(ends[-1]))
+    assert [one.end.pos for one in statements] == ends
+    assert [changes(one.sql, one.schema) for one in statements] == [
+        [Unread(None)],
+        [Dropped(TableId("shop", "a"))],
+        [Unread(None)],
+        [Dropped(TableId("shop", "b"))],
+    ]
+    assert f"looking for DDL: {FILE}:{1000 - len(gtid)}: the checksum" in caplog.text
+
+
+def test_a_damaged_head_of_a_file_ends_the_search() -> None:
+    damaged = head(250, b"\1").replace(b"9.7.0", b"9.6.0")
+    scan = DdlScan(lambda _: iter([[rotate(4), damaged]]), 0, {}, "9.7.0", no_file_after)
+    with pytest.raises(UnreadableEvent, match=f"^{FILE}:4: the checksum"):
+        scan.between(at(4), at(300))
 
 
 def test_a_place_beyond_4_gb_is_reached_from_the_head_of_its_file() -> None:
@@ -117,7 +154,7 @@ def test_a_place_beyond_4_gb_is_reached_from_the_head_of_its_file() -> None:
 
     def events(place: BinlogCoordinates) -> Iterator[list[bytes]]:
         asked.append(place)
-        yield [rotate(4), event(BINLOG.FORMAT_DESCRIPTION_EVENT, HEAD[HEADER.size :], 120)]
+        yield [rotate(4), head(120)]
         for end in (1_000_000_000, 3_000_000_000, 4_900_000_000, 5_000_000_000, 5_000_000_300):
             yield [ddl(f"ALTER TABLE t ADD c{end} INT", end % SPAN)]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import pytest
+
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
@@ -13,7 +15,7 @@ from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_search import TableSearch
 from cdcbus.producer.schema.table_versions import MemorySchemas, TableVersions
 
-TABLE = TableId("s", "t")
+TABLE, RENAMED = TableId("s", "t"), TableId("s", "u")
 NOW = TableSchema((TableColumn("id", "int", "", False),), (), "utf8mb4")
 READS = 5  # more than any search takes
 
@@ -33,6 +35,7 @@ class BusyReader:
         self.statements: list[Statement] = []
         self.read_tables: list[TableId] = []
         self.pos = 1000
+        self.tables = {TABLE: NOW, RENAMED: NOW}
 
     def end(self) -> BinlogCoordinates:
         self.pos += 100
@@ -43,7 +46,7 @@ class BusyReader:
         assert len(self.read_tables) <= READS, "the search does not end"
         if text := self.ddl.get(len(self.read_tables)):
             self.statements.append(Statement(self.end(), 1, "s", text.encode()))
-        return NOW, self.end()
+        return self.tables.get(table), self.end()
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> Sequence[Statement]:
         return [one for one in self.statements if after < one.end <= until]
@@ -68,5 +71,28 @@ def test_ddl_that_comes_before_the_table_is_read_is_found() -> None:
 
 def test_a_table_renamed_before_it_is_read_is_read_again_by_its_new_name() -> None:
     reader = BusyReader({1: "RENAME TABLE t TO u"})
+    reader.tables = {RENAMED: NOW}
     assert known(reader) == NOW
-    assert reader.read_tables == [TABLE, TableId("s", "u")]
+    assert reader.read_tables == [TABLE, TABLE, RENAMED]
+
+
+def test_a_table_that_is_there_after_its_renaming_was_not_renamed() -> None:
+    """A temporary table of its name was, in a session of MariaDB."""
+    assert known(BusyReader({1: "RENAME TABLE t TO u"})) is None
+    again = BusyReader({1: "RENAME TABLE t TO u", 2: "ALTER TABLE t ADD c INT"})
+    again.tables = {RENAMED: NOW}
+    assert known(again) is None
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        {1: "RENAME TABLE t TO u, n TO t"},
+        {1: "RENAME TABLE t TO u", 2: "CREATE TABLE t (id INT)"},
+        {1: "RENAME TABLE t TO u", 2: "DROP TABLE IF EXISTS t"},
+    ],
+)
+def test_a_table_may_be_created_again_after_its_renaming(statements: dict[int, str]) -> None:
+    reader = BusyReader(statements)
+    assert known(reader) == NOW
+    assert reader.read_tables[-1] == RENAMED

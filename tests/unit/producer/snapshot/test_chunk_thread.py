@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pymysql
@@ -16,6 +19,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import (
     SnapshotMode,
 )
+from cdcbus.producer.snapshot import chunk_thread
 from cdcbus.producer.snapshot.chunk_thread import CHUNKS_AHEAD, TRIES
 from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, Bound
 from cdcbus.producer.snapshot.columns import SelectedTable
@@ -25,7 +29,7 @@ from cdcbus.producer.snapshot.progress import (
     WishKind,
 )
 from cdcbus.producer.snapshot.reader import CannotTell, Read
-from cdcbus.producer.source.row_events import Batch
+from cdcbus.producer.source.row_events import Batch, Rows
 from tests.unit.producer.snapshot.world import ITEMS, ORDERS, World, inserts, selected
 
 
@@ -84,14 +88,14 @@ def test_a_stored_bound_of_another_key_begins_the_table_anew(world: World, after
 
 def test_a_table_without_a_key_is_read_again_when_it_was_changed_meanwhile(world: World) -> None:
     world.without_key = {ORDERS}
-    world.during = [world.brings(100, 6)]
+    world.during = [world.is_changed(6)]
     world.run()
-    assert world.ids() == [1, 2, 3, 4, 5]
+    assert (world.reads, world.ids()) == (2, [1, 2, 3, 4, 5])
 
 
 def test_a_table_without_a_key_that_never_rests_fails_and_sends_nothing(world: World) -> None:
     world.without_key = {ORDERS}
-    world.during = [world.brings(100, number) for number in range(TRIES)]
+    world.during = [world.is_changed(number) for number in range(TRIES)]
     world.run()
     assert world.ids() == []
     assert world.progress().state is TableState.FAILED
@@ -223,3 +227,26 @@ def test_a_chunk_refused_by_a_table_that_the_stream_has_met_as_altered_is_read_a
     world.run()
     assert world.progress().state is TableState.DONE
     assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_the_next_rows_are_read_to_their_end_while_kafka_does_not_take_those_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_thread, "ThreadPoolExecutor", ThreadPoolExecutor)
+    send, answer, is_read = world.send, world.answer, Event()
+
+    def stuck(parts: Iterable[Rows]) -> int:
+        assert is_read.wait(30)
+        return send(parts)
+
+    def second(found: SelectedTable, ids: list[int], last: Bound | None) -> Read:
+        read = answer(found, ids, last)
+        if 3 in ids:
+            is_read.set()
+        return read
+
+    monkeypatch.setattr(world, "send", stuck)
+    monkeypatch.setattr(world, "answer", second)
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert world.progress().state is TableState.DONE

@@ -65,7 +65,7 @@ def test_a_table_that_takes_over_a_name_is_read_from_its_beginning(
     world.run(mode=mode)
     assert world.ids() == [1, 2, 1, 2, 3, 4, 5, 6]
     assert world.progress().until == ("6",)
-    assert "shop.orders is read anew, as another table has its name now" in caplog.text
+    assert "shop.orders is read anew, as its name stands for other rows now" in caplog.text
     assert "in progress, and continues: shop.orders" in caplog.text
 
 
@@ -266,7 +266,7 @@ def test_a_pause_while_rows_are_on_their_way_stays_a_pause(world: World) -> None
     def paused_before_kafka_has_any() -> None:
         world.store.wished.append(Wish(WishKind.PAUSE))
         with world.snapshots.turn():
-            world.snapshots.acknowledged(0)
+            world.snapshots.acknowledged(0, world.stored)
 
     world.during = [lambda: None, paused_before_kafka_has_any]
     world.run()
@@ -291,7 +291,7 @@ def unacknowledged(world: World, *wishes: Wish) -> Step:
     def found() -> None:
         world.store.wished += wishes
         with world.snapshots.turn():
-            world.snapshots.acknowledged(0)
+            world.snapshots.acknowledged(0, world.stored)
 
     return found
 
@@ -324,7 +324,7 @@ def test_a_start_is_not_obeyed_again_after_a_kill_on_the_way_of_rows_without_a_k
     world.rows[ITEMS] = [1]
     kept = KeptWishes()
     monkeypatch.setattr(world, "store", kept)
-    kept.wished.append(Wish(WishKind.START, ("shop.orders",)))
+    kept.wished.append(Wish(WishKind.START, ("shop.orders",), is_confirmed=True))
     later = Wish(WishKind.START, ("shop.items",))
     world.during = [unacknowledged(world, later) if is_later else lambda: None]
     send = world.send
@@ -395,7 +395,7 @@ def test_nothing_counts_as_done_before_kafka_has_it(world: World) -> None:
 
     def some() -> None:
         for records in (1, 2, 4):
-            world.snapshots.acknowledged(records)
+            world.snapshots.acknowledged(records, world.stored)
             seen.append(world.progress().after)
 
     world.run(some)

@@ -20,7 +20,15 @@ def test_progress_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"state": "odd"}, {"state": "done", "after": 5}, {"state": "done", "key": 5}]
+    "fields",
+    [
+        {},
+        {"state": "odd"},
+        {"state": "done", "after": 5},
+        {"state": "done", "key": 5},
+        {"state": "done", "rows": "many"},
+        {"state": "done", "started": None},
+    ],
 )
 def test_what_is_no_progress_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ValueError):

@@ -63,7 +63,7 @@ def test_a_silent_store_holds_up_neither_the_stream_nor_the_reading(
     world.store.answers.clear()
     world.run(world.acknowledge, world.reaches(150), world.acknowledge, answers)
     assert seen == [([1, 2, 3, 4, 5], [])]
-    world.snapshots.acknowledged(world.sent, is_last=True)
+    world.snapshots.acknowledged(world.sent, world.stored, is_last=True)
     assert world.progress().state is TableState.DONE
 
 

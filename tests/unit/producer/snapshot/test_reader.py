@@ -20,6 +20,7 @@ from cdcbus.producer.snapshot import reader as reading
 from cdcbus.producer.snapshot.columns import selected_table
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Spool
 from cdcbus.producer.snapshot.rows import key_texts
+from cdcbus.producer.snapshot.window import View
 
 ORDERS = TableId("shop", "orders")
 SCHEMA = TableSchema(
@@ -209,7 +210,7 @@ def test_mariadb_is_asked_for_views_until_one_is_as_late_as_the_stream(world: Wo
     world.reader(MARIADB).settle(BEGUN, never)
     begin, status = "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SHOW STATUS LIKE"
     assert [sql.partition(" 'b")[0] for sql in world.asked] == [
-        *(begin, status, "ROLLBACK"),
+        *("XA RECOVER", begin, status, "ROLLBACK"),
         *(begin, status),
     ]
 
@@ -218,6 +219,34 @@ def test_a_mariadb_that_does_not_say_where_its_views_are_is_not_guessed_at(world
     world.answers["SHOW STATUS"] = [[("Binlog_snapshot_file", "")]]
     with pytest.raises(CannotTell, match="binlog_snapshot_file"):
         world.reader(MARIADB).settle(BEGUN, never)
+
+
+def test_mariadb_knows_where_a_view_is(world: World) -> None:
+    place = [("Binlog_snapshot_file", "bin.000002"), ("Binlog_snapshot_position", "70")]
+    world.answers["SHOW STATUS"] = [place]
+    begun, exact = BinlogCoordinates("bin.000002", 50), BinlogCoordinates("bin.000002", 70)
+    assert world.reader(MARIADB).view(BEGUN) == View(begun, exact, is_exact=True)
+
+
+def test_mariadb_is_given_time_to_show_an_xa_commit_that_it_has_logged(world: World) -> None:
+    world.answers["SHOW STATUS"] = [
+        [("Binlog_snapshot_file", "bin.000002"), ("Binlog_snapshot_position", "50")]
+    ]
+    logged, prepared = (1, 1, 0, b"a"), (1, 1, 0, b"b")
+    world.answers["XA RECOVER"] = [[logged, prepared], [logged, prepared], [prepared]]
+    reader = world.reader(MARIADB)
+    reader.settle(BEGUN, never)
+    assert world.seconds >= reading.XA_SECONDS
+    assert world.asked.index("START TRANSACTION WITH CONSISTENT SNAPSHOT") > 3
+    # What is only prepared is waited for once.
+    before = world.seconds
+    reader.settle(BEGUN, never)
+    assert world.seconds == before
+
+
+def test_mysql_without_gtids_knows_between_which_places_a_view_is(world: World) -> None:
+    low, high = BinlogCoordinates("bin.000002", 50), BinlogCoordinates("bin.000003", 9)
+    assert world.reader(OLD).view(BEGUN) == View(low, high)
 
 
 def test_without_gtids_all_that_had_written_something_is_waited_for_and_nobody_later(

@@ -1,12 +1,14 @@
 """A server's answer becomes row images that the decoding of the binlog reads."""
 
 import struct
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import NO_ORIGIN, Op, TableId
+from cdcbus.producer.binlog import dump_stream
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.chunks import Key, KeyColumn, KeyKind
 from cdcbus.producer.snapshot.columns import CellForm, selected_table
@@ -14,6 +16,7 @@ from cdcbus.producer.snapshot.rows import (
     cell_columns,
     compiled,
     compiled_columns,
+    compiled_cut,
     images,
     key_texts,
     plain_columns,
@@ -126,6 +129,37 @@ def test_rows_come_through_whatever_is_in_them(
     assert SELECTED.bound(answer[-1]) == ("2", str(rows[-1][0]))
 
 
+def received(pieces: list[bytes], *, is_compiled: bool) -> list[bytes]:
+    """The packets in what a connection brings before it is lost."""
+    rest, found = iter(pieces), list[bytes]()
+    with suppress(EOFError):
+        cut = compiled_cut if is_compiled else None
+        for some in dump_stream.packets(lambda _: next(rest, b""), 1, cut):
+            found += some
+    return found
+
+
+@pytest.mark.skipif(compiled_cut is None, reason="it is not built")
+@given(st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(0, 2000)))
+def test_packets_are_cut_as_in_python_wherever_the_connection_cuts_them(
+    bodies: list[bytes], places: list[int]
+) -> None:
+    answer = b"".join(struct.pack("<I", len(body)) + body for body in bodies)
+    ends = [*sorted(places), len(answer)]
+    pieces = [answer[at:end] for at, end in zip([0, *ends], ends, strict=False) if at < end]
+    assert received(pieces, is_compiled=True) == received(pieces, is_compiled=False) == bodies
+
+
+@pytest.mark.skipif(compiled_cut is None, reason="it is not built")
+def test_packets_of_several_parts_stand_among_others() -> None:
+    longest = (1 << 24) - 1
+    head = struct.Struct("<I").pack
+    large = bytes(longest) + b"end"
+    answer = head(1) + b"a" + head(longest) + large[:longest] + head(3) + b"end" + head(1) + b"z"
+    assert received([answer], is_compiled=True) == [b"a", large, b"z"]
+    assert received([answer[:-9], answer[-9:]], is_compiled=True) == [b"a", large, b"z"]
+
+
 @pytest.mark.skipif(compiled is None, reason="it is not built")
 @given(st.binary(max_size=40), st.lists(st.sampled_from(CellForm), max_size=20))
 def test_what_is_no_row_is_refused_and_nothing_beyond_it_is_read(
@@ -166,3 +200,14 @@ def test_columns_of_row_images_have_a_bit_an_end_and_the_bytes_of_each_cell() ->
         (b"\5", struct.pack("<4I", 0, 3, 3, 4), b"abcd"),
         (b"\1", struct.pack("<4I", 0, 4, 4, 4), b"FLOA"),
     ]
+
+
+@pytest.mark.parametrize(("labels", "is_paged"), [(53, True), (54, False)])
+def test_a_set_of_more_labels_than_a_double_tells_apart_is_no_paging_key(
+    labels: int, is_paged: bool
+) -> None:
+    kind = f"set({','.join(map(repr, map(str, range(labels))))})"
+    column = TableColumn("k", kind, "latin1", is_nullable=False)
+    schema = TableSchema((column,), (UniqueKey("PRIMARY", ("k",)),))
+    selected = selected_table(TableId("s", "t"), schema, has_metadata=True)
+    assert (selected.key is not None) is is_paged

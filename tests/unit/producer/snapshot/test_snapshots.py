@@ -44,6 +44,26 @@ def test_a_task_for_its_snapshot_only_is_finished_once_all_of_it_is_stored(world
     assert [*seen, snapshot.is_finished] == [False, False, True]
 
 
+def test_a_task_for_its_snapshot_only_is_sent_until_kafka_has_its_last_rows(world: World) -> None:
+    snapshot = world.begin(SnapshotMode.ONLY)
+    seen = [snapshot.is_sent]
+
+    def some() -> None:
+        for records in (2, 4, 5):
+            snapshot.acknowledged(records, world.stored)
+            seen.append(snapshot.is_sent)
+
+    world.run(some)
+    assert seen == [False, True, True, False]
+
+
+def test_a_task_that_follows_the_stream_is_never_said_to_be_sent(world: World) -> None:
+    snapshot = world.begin()
+    seen: list[bool] = []
+    world.run(lambda: seen.append(snapshot.is_sent))
+    assert seen == [False]
+
+
 def test_a_task_that_follows_the_stream_is_idle_once_all_is_stored_and_never_finished(
     world: World,
 ) -> None:
@@ -125,7 +145,7 @@ def test_what_nobody_expected_ends_the_task_by_the_streams_thread(world: World) 
 def test_leaving_interrupts_what_is_being_read_and_sends_none_of_it(world: World) -> None:
     world.during = [lambda: world.snapshots.__exit__()]
     world.begin()
-    world.snapshots.acknowledged(0)
+    world.snapshots.acknowledged(0, world.stored)
     world.high = 200
     world.targets[0]()
     assert (world.interrupted, world.closed) == (1, 1)

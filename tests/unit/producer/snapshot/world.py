@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pymysql
@@ -13,6 +17,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import NO_ORIGIN, TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.binlog.gtid import MysqlGtids
 from cdcbus.producer.config import (
     FetchTask,
     FilterConfig,
@@ -34,8 +39,9 @@ from cdcbus.producer.snapshot.progress import (
 )
 from cdcbus.producer.snapshot.reader import Read
 from cdcbus.producer.snapshot.rows import images, row_events
-from cdcbus.producer.snapshot.snapshots import Snapshots
-from cdcbus.producer.source.row_events import Batch, Rows
+from cdcbus.producer.snapshot.snapshots import Snapshots, has_sent_live
+from cdcbus.producer.snapshot.window import View
+from cdcbus.producer.source.row_events import Batch, Part, Rows
 from tests.support.processes.saved_at_once import SavedAtOnce
 
 ORDERS, ITEMS, BEATS = TableId("shop", "orders"), TableId("shop", "items"), TableId("shop", "beats")
@@ -64,6 +70,10 @@ def selected(table: TableId, *, has_key: bool = True) -> SelectedTable:
 def packets(ids: Iterable[int]) -> list[bytes]:
     texts = [str(each).encode() for each in ids]
     return [bytes((len(text),)) + text for text in texts]
+
+
+def place(pos: int) -> BinlogCoordinates:
+    return BinlogCoordinates(START.file, pos)
 
 
 def at(pos: int) -> BinlogPosition:
@@ -123,17 +133,29 @@ class Waits(threading.Condition):
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
         self.world.pauses.append(timeout)
-        if self.world.script:
+        if self.world.script and not predicate():
             self.world.next_step()
         return predicate()
+
+
+class WhenWanted(Executor):
+    """Does what a thread would do once its result is wanted."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def submit(self, do: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return SimpleNamespace(result=partial(do, *args, **kwargs))
 
 
 class World:
     """A source whose tables hold rows by number, a Kafka, and a stream that does `script` while
     the reading thread waits, and `during` while it reads, one by one. All is done by one thread.
 
-    `high`: the end of the binlog after a chunk is read. `errors`: what the next calls raise.
-    `refused`: the server's answer for tables that may not be read."""
+    `high`: the end of the binlog after a chunk is read. `stored`: the position. `live`: what the stream's
+    thread has sent. `errors`: what the next calls raise.
+    `refused`: the server's answer for tables that may not be read. `views`: what the stream's thread
+    does after each view has begun, None: tables have no views; `low`: the place before which these
+    contain everything, None: where their windows begin; `executed`: the GTIDs that they contain."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows: dict[TableId, list[int]] = {ORDERS: [1, 2, 3, 4, 5]}
@@ -152,19 +174,28 @@ class World:
         self.counted: list[int] = []
         self.edges: list[int] = []
         self.pauses: list[float | None] = []
-        self.closed = self.interrupted = self.opened = 0
+        self.closed = self.interrupted = self.opened = self.ended = 0
+        self.views: list[Step] | None = None
+        self.low: BinlogCoordinates | None = None
+        self.executed: MysqlGtids | None = None
         self.targets: list[Step] = []
         self.row_bytes = self.reads = 0
+        self.stored = at(1_000)
+        self.live: list[tuple[str, int]] = []
         monkeypatch.setattr(chunk_thread, "ChunkReader", self.open)
         monkeypatch.setattr(snapshots, "Condition", lambda: Waits(self))
         monkeypatch.setattr(chunk_thread, "Thread", self.thread)
+        monkeypatch.setattr(chunk_thread, "ThreadPoolExecutor", WhenWanted)
         monkeypatch.setattr(progress_saver, "SavedAside", SavedAtOnce)
         monkeypatch.setattr(chunk_thread, "FIRST_ROWS", 2)
 
-    def begin(self, mode: SnapshotMode = SnapshotMode.INITIAL, **settings: Any) -> Snapshots:
+    def begin(
+        self, mode: SnapshotMode = SnapshotMode.INITIAL, *, has_run: bool = False, **settings: Any
+    ) -> Snapshots:
         task, me = task_of(mode, **settings), cast(Any, self)
         self.snapshots = Snapshots(
-            *(task, SERVER, START, me, me, self.store, lambda: False, "9", self.counted.append)
+            *(task, SERVER, START, me, me, self.store, lambda: False, "9", self.counted.append),
+            has_sent=has_sent_live(task, self.store, has_run=has_run),
         )
         return self.snapshots
 
@@ -194,11 +225,13 @@ class World:
 
     def acknowledge(self) -> None:
         with self.snapshots.turn():
-            self.snapshots.acknowledged(self.sent)
+            self.snapshots.acknowledged(self.sent, self.stored)
 
-    def wish(self, kind: WishKind, *tables: str, where: str = "") -> Step:
+    def wish(
+        self, kind: WishKind, *tables: str, where: str = "", is_confirmed: bool = True
+    ) -> Step:
         def wished() -> None:
-            self.store.wished.append(Wish(kind, tables, where))
+            self.store.wished.append(Wish(kind, tables, where, is_confirmed))
             self.acknowledge()
 
         return wished
@@ -206,20 +239,36 @@ class World:
     def passes(self, batch: Batch) -> Step:
         def passed() -> None:
             with self.snapshots.turn():
+                self.snapshots.hold_back(batch)
+                self.live += list(_ids(batch.closed))
                 self.snapshots.passed(batch)
+                self.live += list(_ids(batch.opened))
 
         return passed
 
     def reaches(self, pos: int) -> Step:
         return self.passes(Batch([], at(pos), []))
 
-    def brings(self, pos: int, *ids: int) -> Step:
-        return self.passes(Batch(list(inserts(*ids)), at(pos), []))
+    def brings(self, pos: int, *ids: int, table: TableId = ORDERS) -> Step:
+        return self.passes(Batch(list(self.inserts(*ids, table=table, pos=pos)), at(pos), []))
 
-    def alters(self, sql: str) -> Step:
-        end = BinlogCoordinates("bin.000001", 100)
+    def is_changed(self, number: int, table: TableId = ORDERS) -> Step:
+        """Brings a row that is among what the binlog then has, and may be among what is read."""
+
+        def changed() -> None:
+            self.high += 10
+            self.brings(self.high, number, table=table)()
+
+        return changed
+
+    def inserts(self, *ids: int, table: TableId = ORDERS, pos: int = 100) -> Iterable[Rows]:
+        """The event is one byte before the edge `pos`."""
+        return inserts(*ids, table=table, has_key=table not in self.without_key, pos=pos)
+
+    def alters(self, sql: str, pos: int = 100) -> Step:
+        end = BinlogCoordinates("bin.000001", pos)
         statement = Statement(end, 1, "shop", sql.encode())
-        return self.passes(Batch([], at(100), [], ddl=(statement,)))
+        return self.passes(Batch([], at(pos), [], ddl=(statement,)))
 
     # As a thread
 
@@ -230,8 +279,11 @@ class World:
     def start(self) -> None:
         pass
 
-    def join(self) -> None:
+    def join(self, _seconds: float) -> None:
         pass
+
+    def is_alive(self) -> bool:
+        return False
 
     # As a publisher and its deliveries
 
@@ -240,7 +292,6 @@ class World:
         for change in found:
             assert change.after is not None
             self.published.append((str(change.table.id), int(change.after["id"] or "")))
-            assert change.origin.is_snapshot
             self.origins.append(change.origin)
         self.sent += len(found)
         return len(found)
@@ -291,8 +342,18 @@ class World:
         self.meet("settle")
         self.settled.append(begun.pos)
 
+    def has_views(self, _table: TableId) -> bool:
+        return self.views is not None
+
+    def view(self, begun: BinlogPosition) -> View:
+        assert self.views is not None
+        for step in self.views[:1]:
+            step()
+        del self.views[:1]
+        return View(self.low or place(begun.pos), place(self.high), self.executed)
+
     def end(self) -> None:
-        pass
+        self.ended += 1
 
     def chunk(
         self,
@@ -303,6 +364,7 @@ class World:
         where: str,
     ) -> Read:
         self.meet("chunk")
+        self.look(found.table.table.id)
         self.asked.append((after, until, most, where))
         low = int(after[0]) if after else 0
         high = int(until[0]) if until else 1 << 31
@@ -320,10 +382,21 @@ class World:
         assert self.reads <= MOST_READS, "it is read for ever"
         if self.during:
             self.during.pop(0)()
-        high = BinlogCoordinates("bin.000001", self.high)
+        high = place(self.high)
         return Read(rows, len(rows), sum(map(len, rows)), last, high, 9_000_000)
 
 
-def inserts(*ids: int, table: TableId = ORDERS) -> Iterable[Rows]:
-    found = selected(table)
-    return row_events(found.table, images(packets(ids), found), NO_ORIGIN)
+def _ids(parts: Iterable[Part]) -> Iterable[tuple[str, int]]:
+    for part in parts:
+        if isinstance(part, Rows):
+            for change in part.changes():
+                assert change.after is not None
+                yield str(change.table.id), int(change.after["id"] or "")
+
+
+def inserts(
+    *ids: int, table: TableId = ORDERS, has_key: bool = True, pos: int = 100
+) -> Iterable[Rows]:
+    found = selected(table, has_key=has_key)
+    origin = replace(NO_ORIGIN, file=START.file, pos=pos - 1, commit_us=pos)
+    return row_events(found.table, images(packets(ids), found), origin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -47,22 +48,26 @@ class NoHistory:
 
     def passed(self, *_: Any) -> None: ...
 
+    def server_started(self) -> None: ...
+
 
 class Binlog:
     """Writes events, each at the place where the one before ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_checksum: bool = False) -> None:
         self.pos = 4
         self.events: list[bytes] = []
+        self.has_checksum = has_checksum
 
     def add(self, kind: int, body: bytes, flags: int = 0) -> int:
         """The place where it starts."""
         start = self.pos
-        self.pos += 19 + len(body)
-        self.events.append(
-            struct.pack("<IBIIIH", 1_700_000_000, kind, 7, 19 + len(body), self.pos % SPAN, flags)
-            + body
-        )
+        size = 19 + len(body) + 4 * self.has_checksum
+        self.pos += size
+        event = struct.pack("<IBIIIH", 1_700_000_000, kind, 7, size, self.pos % SPAN, flags) + body
+        if self.has_checksum:
+            event += struct.pack("<I", zlib.crc32(event))
+        self.events.append(event)
         return start
 
     def query(self, sql: bytes) -> int:
@@ -103,11 +108,11 @@ class Binlog:
             + file.encode()
         )
 
-    def read(self, size: int = 1) -> Iterator[Batch]:
+    def read(self, size: int = 1, published: Published | None = None) -> Iterator[Batch]:
         tables = TableFilter(FilterConfig(regexes=(r".*\..*",)))
         reading = Reading(
-            BinlogPosition("bin.1", 4),
-            SERVER,
+            BinlogPosition("bin.1", 4, published=published),
+            replace(SERVER, has_checksum=self.has_checksum),
             tables,
             cast(Any, NoHistory()),
             DdlReader(tables, DDL),
@@ -163,6 +168,23 @@ def sentence(kind: int) -> str:
     binlog = Binlog()
     binlog.add(kind, b"")
     return until_it_stops(binlog.read())[2].partition(": ")[2]
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_row_with_another_bit_stops_after_the_transactions_before_it(size: int) -> None:
+    binlog = Binlog(has_checksum=True)
+    binlog.transaction(1, 2)
+    edge = binlog.pos
+    binlog.begin()
+    start = binlog.pos
+    binlog.row(3)
+    damaged = bytearray(binlog.events[-1])
+    damaged[-5] ^= 4
+    binlog.events[-1] = bytes(damaged)
+    binlog.add(BINLOG.XID_EVENT, bytes(8))
+    found, last, sentence = until_it_stops(binlog.read(size))
+    assert (found, last) == (["1", "2"], edge)
+    assert sentence.startswith(f"bin.1:{start}: the checksum (CRC32) of the binlog event does not")
 
 
 def test_of_a_transaction_that_cannot_be_read_no_rows_come() -> None:
@@ -325,6 +347,21 @@ def test_ddl_stands_between_the_rows_before_it_and_behind_it_and_ends_its_own_tr
         assert truncated.edge.pos == edge
 
 
+def test_a_server_that_starts_has_no_temporary_tables() -> None:
+    """After a crash, too, when the binlog does not have their DROP."""
+
+    def kinds(started_s: int) -> list[str]:
+        binlog = Binlog(has_checksum=True)
+        binlog.query(b"CREATE TEMPORARY TABLE shop.t (id INT)")
+        head = b"\4\0" + b"9.0.0".ljust(50, b"\0") + struct.pack("<I", started_s)
+        binlog.add(BINLOG.FORMAT_DESCRIPTION_EVENT, head + bytes(40) + b"\1")
+        binlog.query(b"DROP TABLE shop.t")
+        return [kind for batch in binlog.read() for kind in numbers(batch.closed)]
+
+    assert kinds(0) == []
+    assert kinds(1_700_000_000) == ["ERASE"]
+
+
 def test_the_ddl_of_create_table_select_comes_before_its_rows() -> None:
     binlog = Binlog()
     binlog.query(b"CREATE TABLE shop.u (id INT) START TRANSACTION")
@@ -361,6 +398,33 @@ def test_a_place_beyond_four_gigabytes_is_read_up_to_on_its_own_server_only(
     again = replace(stored, pos=4, gtid="", published=Published("bin.7", SPAN + 9, stored.gtid))
     assert askable(stored, SERVER) == (again if is_own else stored)
     assert askable(replace(stored, pos=SPAN - 1), SERVER).pos == SPAN - 1
+
+
+def test_what_cannot_be_read_before_a_position_is_passed() -> None:
+    """In a file of more than 4 GB, which is read from its head."""
+    binlog = Binlog()
+    binlog.query(b"INSERT INTO shop.t VALUES (4)")
+    binlog.query(b"CREATE TABLE shop.u SELECT * FROM shop.t")
+    binlog.query(b"TRUNCATE TABLE `gr\xf6\xdfe`")
+    binlog.add(0x1A, b"an incident")
+    binlog.begin()
+    binlog.events[-1] = binlog.events[-1].replace(bytes((TYPE.LONG,)), b"\xf0")  # of another type
+    binlog.row(1)
+    binlog.add(BINLOG.XID_EVENT, bytes(8))
+    published = Published("bin.1", binlog.pos)
+    binlog.transaction(2)
+    (batch,) = binlog.read(100, published)
+    assert numbers(batch.closed) == ["2"]
+    assert until_it_stops(binlog.read(1, Published("bin.1", 4)))[0] == []
+
+
+def test_a_statement_of_an_xa_transaction_stops_also_before_a_position() -> None:
+    """Its XA COMMIT can be behind it."""
+    binlog = Binlog()
+    binlog.query(b"XA START X'61',X'',1")
+    binlog.query(b"INSERT INTO shop.t VALUES (4)")
+    published = Published("bin.1", binlog.pos)
+    assert "logged as text" in until_it_stops(binlog.read(1, published))[2]
 
 
 def test_places_beyond_four_gigabytes_are_whole() -> None:

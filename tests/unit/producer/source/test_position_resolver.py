@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import PositionLost, SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable, UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import coordinates
 from cdcbus.producer.binlog.event_types import HEADER
@@ -32,8 +33,12 @@ def event(kind: int, body: bytes, end: int, second: int = 1) -> bytes:
     return HEADER.pack(second, kind, 1, HEADER.size + len(body), end % SPAN, 0) + body
 
 
+def with_checksum(data: bytes) -> bytes:
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
 ROTATE = event(BINLOG.ROTATE_EVENT, struct.pack("<Q", 4) + FILE.encode(), 0)
-HEAD = event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + b"11.4.5-MariaDB".ljust(60, b"\0"), 250)
+HEAD = with_checksum(event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + bytes(61), 250))
 
 
 class Sent(Binlog):
@@ -70,6 +75,17 @@ def test_a_transaction_behind_4_gb_begins_where_it_does(
     start, end = BinlogPosition(FILE, 4), BinlogPosition(FILE, pos + 40)
     assert Sent([events])._first(start, end, begins.append) is None  # type: ignore[arg-type]
     assert begins == [Begin(FILE, 260, 1000), Begin(FILE, pos, 1000)]
+
+
+def test_a_damaged_event_stops_a_search_and_leaves_the_gtids_before_a_place_unknown() -> None:
+    head = with_checksum(event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + bytes(60) + b"\1", 0))
+    damaged = with_checksum(event(BINLOG.XID_EVENT, bytes(8), 300)).replace(b"\1", b"\2")
+    sent = [ROTATE, head, damaged]
+    start, end = BinlogPosition(FILE, 4), BinlogPosition(FILE, 300)
+    binlog = Sent([sent, sent], "9.4.0")
+    with pytest.raises(UnreadableEvent, match=rf"^{FILE}:\d+: the checksum"):
+        binlog._first(start, end, lambda _: True)
+    assert binlog._gtids_before(FILE, 300) == ""
 
 
 class AtEnd(Sent):

@@ -17,7 +17,7 @@ from cdcbus.plugins.errors import (
     SourceUnavailable,
 )
 from cdcbus.producer.config import SourceConfig
-from cdcbus.producer.server.connection import source_error
+from cdcbus.producer.server.errors import source_error
 
 
 def of_tls(cause: ssl.SSLError) -> pymysql.err.OperationalError:
@@ -87,7 +87,7 @@ CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
         (
             pymysql.err.OperationalError(2003, "Can't connect"),
             SourceUnavailable,
-            "cannot be reached: Can't connect",
+            "cannot be reached: Can't connect; check its address, and that it runs",
         ),
         (
             pymysql.err.OperationalError(2026, "SSL is required"),

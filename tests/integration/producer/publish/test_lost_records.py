@@ -1,0 +1,63 @@
+"""A broker that has lost records which it had acknowledged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import BusRejected
+from cdcbus.plugins.positions import BinlogPosition
+from tests.integration.producer.reading import fetch_task, position
+from tests.integration.producer.running import Running
+from tests.support.servers.private_broker import private_broker
+from tests.support.topics.committed import committed_canal
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(
+    ("partitions", "transactional_id"), [(1, ""), (2, ""), (1, "cdcbus-lost-records")]
+)
+def test_a_task_stops_where_kafka_lacks_what_it_had_acknowledged(
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    positions: PositionStore,
+    partitions: int,
+    transactional_id: str,
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    before = position(source_cursor)
+    positions.save(before.to_json())
+    with private_broker() as broker:
+        topics = AdminClient({"bootstrap.servers": broker.address})
+        topics.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+        task = fetch_task(source, name, servers=broker.address)
+        task = replace(task, publish=replace(task.publish, transactional_id=transactional_id))
+        with (
+            pytest.raises(BusRejected, match=f"lacks records of topic {name} .* offset reset"),
+            Running(task, positions) as running,
+        ):
+            for number in range(1, 7):
+                source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+                running.until_stored(position(source_cursor))
+            # Behind the mark that ends the first transaction.
+            broker.cut(name, 0, 2 if transactional_id else 1)
+            broker.start()
+            for number in range(7, 20):
+                source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+            after = position(source_cursor)
+            running.ends()
+        assert BinlogPosition.from_json(positions.load() or "").pos < after.pos
+        # What the message names sends them again.
+        positions.save(before.to_json())
+        with Running(task, positions) as running:
+            running.until_stored(after)
+        found = [record["data"][0]["id"] for record in committed_canal(broker.address, name)]
+        assert set(map(int, found)) == set(range(1, 20))
