@@ -171,7 +171,8 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     UnreadableEvent: Policy(
         Action.STOP,
-        "Nothing was skipped: report the event, or exclude its table with `consumer.excludes`.",
+        "Nothing was skipped: do what the sentence above says; where it says nothing, report the "
+        "event, or exclude its table with `consumer.excludes`.",
         _STARTED,
     ),
     BusError: Policy(Action.STOP, "Remove the cause at Kafka, then start the task again."),

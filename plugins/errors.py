@@ -46,6 +46,11 @@ NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """What a disk without room, or a user's share of it, raises as the number of an OSError."""
 
 
+CHECK_SERVER: Final = "; check its address, and that it runs"
+CHECK_BROKERS: Final = "; check the address, and that a broker runs there"
+"""The ends of sentences about a server, and about brokers, that cannot be reached."""
+
+
 class CdcError(Exception):
     """Any error whose text is meant for an operator."""
 

@@ -52,6 +52,21 @@ class BinlogPosition:
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"
 
+    @property
+    def reached(self) -> BinlogPosition:
+        """The place before which everything is published: while an XA transaction is prepared, it
+        is after the place where reading would resume."""
+        published = self.published
+        if published is None:
+            return self
+        return BinlogPosition(
+            published.file,
+            published.pos,
+            gtid=published.gtid,
+            timestamp_ms=self.timestamp_ms,
+            server_uuid=self.server_uuid,
+        )
+
     def to_json(self) -> str:
         """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms),
         `serverUuid`, `fileTimestamp` (ms) and `published`, an object of `logfileName`, `offset`

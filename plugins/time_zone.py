@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from cdcbus.plugins.dates import EPOCH
+
 OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])([0-9]{1,2})(?::?([0-5][0-9]))?")
 CLOCK: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]+)?")
 NO_DATE: Final = "0000-00-00"
-EPOCH: Final = datetime(1970, 1, 1)
 LAST_OFFSET: Final = timedelta(hours=14)
 SECOND: Final = timedelta(seconds=1)
 OF_THE_MACHINE: Final = {"localtime", "Factory", "posixrules"}

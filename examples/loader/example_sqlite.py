@@ -118,6 +118,16 @@ class ExampleSqlite:
     def is_scattered(self) -> bool:
         return False
 
+    def lost_tables(self) -> list[str]:
+        """Returns nothing: SQLite does not tell a table from another one of its name."""
+        return []
+
+    def accept_tables(self) -> None:
+        """Nothing is known of the tables."""
+
+    def forget_rows(self) -> None:
+        """No rows are known."""
+
     def forget_versions(self, before_ms: int) -> None:
         """No versions are kept."""
 

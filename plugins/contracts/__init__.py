@@ -27,12 +27,13 @@ from cdcbus.plugins.contracts.stores import (
     Written,
 )
 from cdcbus.plugins.contracts.table_batch import Counts, Moves, Swaps, TableBatch, Writes
-from cdcbus.plugins.contracts.target_table import TargetColumn, TargetTable
+from cdcbus.plugins.contracts.target_table import CascadingKey, TargetColumn, TargetTable
 
 __all__ = [
     "NO_MARK",
     "VERSION",
     "AppliedOffset",
+    "CascadingKey",
     "ColumnarConverter",
     "Converter",
     "Counts",

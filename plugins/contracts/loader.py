@@ -150,6 +150,22 @@ class Loader(Protocol):
         TargetMisconfigured; RowConflict where the target checks a constraint at the commit."""
         ...
 
+    def lost_tables(self) -> list[str]:
+        """Looks, for a fraction of a second, whether tables that rows of the task were written to
+        are still the same; returns a sentence about each that was dropped and made anew, or
+        emptied, by somebody else, once. Always called while no transaction is open. Raises nothing
+        where the target does not answer; empty where it cannot be known."""
+        ...
+
+    def accept_tables(self) -> None:
+        """Takes the tables as they are from now on, as an operator has said where to begin. Raises
+        TargetUnavailable."""
+        ...
+
+    def forget_rows(self) -> None:
+        """Declares that other processes write and delete rows from now on."""
+        ...
+
     def applied_offsets(self) -> list[AppliedOffset]:
         """The offsets stored by this task; empty where the target has no offset table."""
         ...

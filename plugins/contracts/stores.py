@@ -48,6 +48,8 @@ class Mark:
     # Partitions in the position that the task does not read, with the offsets that it had written
     # of them itself, None where there are none: a different one in the position is an operator's.
     unread: Mapping[int, int | None] = field(default_factory=dict)
+    # Digests of the keys that decide which rows the task takes, and how, by the keys' names.
+    rules: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_MARK = Mark()

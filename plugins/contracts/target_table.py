@@ -34,6 +34,18 @@ class TargetColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class CascadingKey:
+    """A foreign key with an action: the target itself changes or deletes rows of `child` where a
+    row of `parent` is deleted, or gets another value in a column that the key names. `on_delete`,
+    `on_update`: the action, as `CASCADE`, `SET NULL` or `SET DEFAULT`; else empty."""
+
+    child: TableId
+    parent: TableId
+    on_delete: str
+    on_update: str
+
+
+@dataclass(frozen=True, slots=True)
 class TargetTable:
     """A target table as reflected."""
 
@@ -55,6 +67,14 @@ class TargetTable:
     remarks: tuple[str, ...] = ()
     # Its loader applies `TableBatch.moves`.
     can_move: bool = False
+    # The foreign keys with an action in which the table is child or parent. Changes of such tables
+    # are applied in the source's order.
+    cascades: tuple[CascadingKey, ...] = ()
+
+    @property
+    def deletes_children(self) -> bool:
+        """Whether deleting one of its rows deletes or changes other rows at the target."""
+        return any(key.parent == self.id and key.on_delete for key in self.cascades)
 
     @property
     def key_columns(self) -> list[TargetColumn]:

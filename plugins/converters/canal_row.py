@@ -369,6 +369,7 @@ def _origin(message: Mapping[str, Any]) -> Origin:
         gtid=message.get("gtid") or "",
         server_id=whole_number(message, "serverId"),
         commit_us=time_us(message, "es", 1000),
+        is_snapshot=message.get("snapshot") is True,
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.kafka.client_errors import (
+from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS
+from cdcbus.plugins.kafka.client.errors import (
     INVALID,
     RIGHTS,
     denied,
@@ -17,7 +18,7 @@ from cdcbus.plugins.kafka.client_errors import (
     fatal_error,
     invalid,
 )
-from cdcbus.plugins.kafka.producer import PURGED, RAISE_LIMIT, SLICE_SECONDS, TOO_LARGE, refusal
+from cdcbus.plugins.kafka.delivery_errors import PURGED, RAISE_LIMIT, TOO_LARGE, refusal
 
 WAIT_SECONDS: Final = 30.0
 OnDelivery = Callable[[KafkaError | None, Message], None]

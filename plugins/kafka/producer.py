@@ -1,4 +1,4 @@
-"""Sends records to Kafka, in order, each acknowledged: the client and the meaning of its errors."""
+"""Sends records to Kafka, in order, each acknowledged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Event, Thread
+from threading import Event
 from typing import Any, Generic, Self, TypeVar
 
 import orjson
@@ -17,58 +17,42 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.kafka.certificates import written_at
-from cdcbus.plugins.kafka.client_errors import (
-    INVALID,
+from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS, AcknowledgementWatch
+from cdcbus.plugins.kafka.client.asking import asked
+from cdcbus.plugins.kafka.client.certificates import written_at
+from cdcbus.plugins.kafka.client.errors import (
     LIBRARY_LOG,
-    RIGHTS,
     Refusals,
-    denied,
+    are_records_lost,
     drop_unsent,
     fatal_error,
-    invalid,
     not_made,
 )
-from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.kafka.client.options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.delivery_errors import (
+    PURGED,
+    RAISE_LIMIT,
+    TOO_LARGE,
+    delivery_error,
+    is_fenced,
+    needs_new_client,
+    refusal,
+)
 from cdcbus.plugins.kafka.producer_options import producer_options
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import Topics, missing, named_topics
+from cdcbus.plugins.task_status import TaskStatus
 
 LOG = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
-SLICE_SECONDS = 0.5
-# How often a question to the brokers checks whether the task is to stop.
-LOOK_SECONDS = 0.1
 # Between two warnings that no broker answers: each failed connection is an error of its own.
 WARN_SECONDS = 60.0
 STOP_SECONDS = 10.0
-# Without an acknowledgement in a transaction: a new client may succeed.
+# Without an acknowledgement: an operator is told; in a transaction a new client may succeed.
 STUCK_SECONDS = 20.0
-
-_GONE = {
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_PARTITION,
-}
-_FENCED = {
-    KafkaError._FENCED,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-}
-# Of a transactional id that was idle for transactional.id.expiration.ms, seven days by default. No
-# repetition with the same client helps.
-_FORGOTTEN = {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
-# The client gives a broker up that is no longer in the cluster's metadata, with what waits for it.
-_GIVEN_UP = {KafkaError._DESTROY, KafkaError._DESTROY_BROKER}
-PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
-_DONE_WITH = {
-    KafkaError._FATAL,
-    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    KafkaError.UNKNOWN_PRODUCER_ID,
-}
-TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+LARGE_REMEDY = f"{RAISE_LIMIT}, or set loader.onError=deadletter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +77,33 @@ class KafkaWriter(ABC, Generic[Large]):
     """
 
     def __init__(
-        self, config: PublishConfig, stop: Event, on_queued: Callable[[int], None] = lambda _: None
+        self,
+        config: PublishConfig,
+        stop: Event,
+        on_queued: Callable[[int], None] = lambda _: None,
+        status: TaskStatus | None = None,
     ) -> None:
         """`on_queued` is called about once a second with the bytes of records that wait for Kafka,
-        `config.queue_bytes` at most."""
+        `config.queue_bytes` at most. `status` is told while Kafka acknowledges nothing."""
         self._config = config
         self._stop = stop
+        self._acknowledgements = AcknowledgementWatch(config.servers, status, STUCK_SECONDS)
         self._failure: BusError | None = None
         # The client has dropped records that were to be sent.
         self._has_dropped = False
         # Records too large, not handled yet.
         self._refused: list[Large] = []
         self._refusals = Refusals()
+        # What has ended the client: the call that serves callbacks can lose it.
+        self._fatal: KafkaError | None = None
+        # Failed deliveries that are not handled yet, one for each error.
+        self._failed: dict[KafkaError, Message] = {}
         self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
         self._options: dict[str, Any] = {
             **producer_options(config),
             "stats_cb": lambda statistics: on_queued(orjson.loads(statistics)["msg_size"]),
-            "on_delivery": self._on_failed_delivery,
+            # No Python code, which cannot run while a fatal error waits to be raised.
+            "on_delivery": self._failed.__setitem__,
             "error_cb": self._on_error,
             "logger": LIBRARY_LOG,
         }
@@ -128,11 +122,6 @@ class KafkaWriter(ABC, Generic[Large]):
         # It makes no progress, which can happen to librdkafka's transactions when a broker was
         # restarted, or its certificates are out of date.
         self.is_stuck = False
-        # For a client that is stuck: how many records waited last, since when it is this number,
-        # and when that was looked at.
-        self._queued = 0
-        self._moved_at = 0.0
-        self._waited_at = 0.0
         # When it was last warned of that no broker answers.
         self._warned_at: float | None = None
 
@@ -168,6 +157,7 @@ class KafkaWriter(ABC, Generic[Large]):
         except ConfigError as error:
             raise BusUnavailable(f"no new Kafka client can be made: {error}") from error
         self.is_fenced = self.is_stuck = False
+        self._fatal = None
 
     def start(self) -> None:
         """Clears earlier failures: rows are read again from a place before them."""
@@ -176,6 +166,7 @@ class KafkaWriter(ABC, Generic[Large]):
             # Otherwise it could still send an older record after the new one has begun.
             drop_unsent(self.client)
             self.renew()
+        self._failed.clear()
         self._failure = None
         self._has_dropped = False
         self._refused.clear()
@@ -197,28 +188,18 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
         """The metadata of one topic, or of all. Raises BusUnavailable, BusRejected."""
-        answers: list[ClusterMetadata | KafkaException] = []
-
-        def ask() -> None:
-            try:
-                answers.append(self.client.list_topics(topic, timeout=timeout_seconds))
-            except KafkaException as error:
-                answers.append(error)
-
-        # The last rows of a task that stops still go to their topics.
-        is_last = self._stop.is_set()
-        # In a thread of its own: the client holds its caller, who would not see a signal meanwhile.
-        asking = Thread(target=ask, name="metadata", daemon=True)
-        asking.start()
-        while asking.is_alive() and (is_last or not self._stop.is_set()):
-            asking.join(LOOK_SECONDS)
         servers = self._config.servers
-        if not answers:
-            raise BusUnavailable(f"stopped before a Kafka broker at {servers} has answered")
-        (answer,) = answers
-        if isinstance(answer, KafkaException):
-            raise self._refusals.unanswered(self.client, servers, answer) from answer
-        return answer
+        # The last rows of a task that stops still go to their topics.
+        stop = Event() if self._stop.is_set() else self._stop
+
+        def ask() -> ClusterMetadata:
+            found: ClusterMetadata = self.client.list_topics(topic, timeout=timeout_seconds)
+            return found
+
+        try:
+            return asked(ask, servers, stop)
+        except KafkaException as error:
+            raise self._refusals.unanswered(self.client, servers, error) from error
 
     def flush(self) -> None:
         """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable
@@ -227,12 +208,13 @@ class KafkaWriter(ABC, Generic[Large]):
         while self._served(self.client.flush, SLICE_SECONDS) or self._refused:
             self._raise_failure()
             waited = self.waited(waited)
+        self.answered()
         self._raise_failure()
 
     def waited(self, waited: float) -> float:
         """Adds a slice of waiting for Kafka, counted only while the task is being stopped. Raises
         BusUnavailable after STOP_SECONDS, and in a transaction that is stuck."""
-        self._check_moving()
+        self._check_acknowledgements()
         if not self._stop.is_set():
             return 0.0
         if waited >= STOP_SECONDS:
@@ -242,21 +224,23 @@ class KafkaWriter(ABC, Generic[Large]):
             )
         return waited + SLICE_SECONDS
 
-    def _check_moving(self) -> None:
-        """Raises BusUnavailable where a transaction has been stuck for STUCK_SECONDS. Time in which
-        nothing was waited for does not count."""
-        now = time.monotonic()
+    def _check_acknowledgements(self) -> None:
+        """Tells the task's status where Kafka has acknowledged nothing for STUCK_SECONDS. Raises
+        BusUnavailable instead if records wait in a transaction."""
         queued = len(self.client)
-        if queued != self._queued or now - self._waited_at > 2 * SLICE_SECONDS:
-            self._queued = queued
-            self._moved_at = now
-        self._waited_at = now
-        if self._config.transactional_id and queued and now - self._moved_at > STUCK_SECONDS:
+        if not self._acknowledgements.are_missing(queued):
+            return
+        if self._config.transactional_id and queued:
             self.is_stuck = True
             raise BusUnavailable(
                 f"Kafka at {self._config.servers} has acknowledged none of {queued} records for "
                 f"{STUCK_SECONDS:g} s"
             )
+        self._acknowledgements.wait(queued)
+
+    def answered(self) -> None:
+        """Tells the task's status that Kafka is not waited for any more."""
+        self._acknowledgements.came()
 
     def _produce(self, topic: str, records: list[Record]) -> None:
         """Queues the records in order; records with more than key and value one by one."""
@@ -283,6 +267,7 @@ class KafkaWriter(ABC, Generic[Large]):
                 queued = self.client.produce_batch(topic, records)
             except KafkaException as error:
                 raise self.failure(error.args[0], topic) from error
+            self._acknowledgements.taken += queued
             if queued == len(records):
                 break
             records = [record for record in records if "_error" in record]
@@ -296,7 +281,9 @@ class KafkaWriter(ABC, Generic[Large]):
         waited = 0.0
         while True:
             try:
-                return self.client.produce(topic, **record)
+                self.client.produce(topic, **record)
+                self._acknowledgements.taken += 1
+                return None
             except BufferError:
                 waited = self._room(waited)
             except KafkaException as error:
@@ -311,10 +298,20 @@ class KafkaWriter(ABC, Generic[Large]):
         even if it surfaced inside a callback."""
         try:
             return serve(seconds)
-        except (KafkaException, SystemError) as error:
-            fatal = fatal_error(error)
+        # While a fatal error waits to be raised, Python code of a callback can fail with any other.
+        except Exception as error:
+            self._handle_failed()
+            fatal = self._fatal
+            if fatal is None and not isinstance(error, KafkaException):
+                fatal = self._lost_records()
+            if fatal is None:
+                if not isinstance(error, KafkaException | SystemError):
+                    raise
+                fatal = fatal_error(error)
             if fatal is not None:
                 raise self._error(fatal, self._config.topic) from error
+            if self._failure is not None:
+                raise self._failure from error
             if not self._config.transactional_id:
                 raise BusError(
                     f"the task's Kafka client has failed, at {self._config.servers}, without a "
@@ -326,6 +323,23 @@ class KafkaWriter(ABC, Generic[Large]):
                 f"a Kafka transaction at {self._config.servers} has failed, and is repeated by "
                 "a new client"
             ) from error
+
+    def _handle_failed(self) -> None:
+        # In order: the first error is the cause of those behind it.
+        for error in list(self._failed):
+            self._on_failed_delivery(error, self._failed.pop(error))
+
+    def _lost_records(self) -> KafkaError | None:
+        """The error of a transaction that has failed as brokers lack acknowledged records; None
+        for any other. The client cannot be used afterwards."""
+        if self._config.transactional_id:
+            try:
+                # Refused, with the reason, where one has failed.
+                self.client.begin_transaction()
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                return reason if are_records_lost(reason) else None
+        return None
 
     def _room(self, waited: float) -> float:
         """Waits a slice for room in the queue."""
@@ -354,6 +368,8 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def _on_error(self, error: KafkaError) -> None:
         self._refusals(error)
+        if error.fatal():
+            self._fatal = error
         # Before the first record, whoever asks the brokers reports that none answers.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.sent:
             return
@@ -382,50 +398,12 @@ class KafkaWriter(ABC, Generic[Large]):
         return self._error(error, topic)
 
     def _error(self, error: KafkaError, topic: str) -> BusError:
-        servers = self._config.servers
-        code = error.code()
-        if code in INVALID:
-            return invalid(servers, topic, code)
-        if code in _GIVEN_UP:
+        in_transactions = bool(self._config.transactional_id)
+        if in_transactions and is_fenced(error):
+            return self._unusable()
+        if needs_new_client(error, in_transactions=in_transactions):
             self.is_stuck = True
-            return BusUnavailable(
-                f"a broker has left the Kafka cluster at {servers} with records on their way to "
-                f"topic {topic}; a new client sends them again"
-            )
-        if self._config.transactional_id:
-            if code in _FORGOTTEN:
-                self.is_stuck = True
-                return BusUnavailable(
-                    f"Kafka at {servers} has forgotten the transactional id "
-                    f"{self._config.transactional_id}, which was idle for too long; a new client "
-                    "repeats the transaction"
-                )
-            if error.fatal() or code in _FENCED:
-                return self._unusable()
-            if error.txn_requires_abort() or code == KafkaError._STATE:
-                return BusUnavailable(
-                    f"a Kafka transaction at {servers} has failed and is repeated: {error.str()}"
-                )
-        if code in _GONE:
-            return missing(topic, self._config, error.str())
-        if code in RIGHTS:
-            return denied(servers, f"topic {topic}: {error.str()}", code)
-        if code == KafkaError._FATAL and self._refusals.code in RIGHTS:
-            return denied(servers, self._refusals.reason, self._refusals.code)
-        if code in _DONE_WITH:
-            return BusError(
-                f"the task's Kafka client has failed, at topic {topic} at {servers}: "
-                f"{error.str()}; a new one begins where this one ended"
-            )
-        remedy = ""
-        if code in TOO_LARGE:
-            remedy = (
-                "; its max.message.bytes is less than kafka.batch.size "
-                f"({self._batch_bytes}): raise the one, or lower the other"
-            )
-        return BusRejected(
-            f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{remedy}"
-        )
+        return delivery_error(error, topic, self._config, self._batch_bytes, self._refusals)
 
     def _unusable(self) -> BusError:
         """The error for a client whose transactions the brokers no longer take."""
@@ -449,6 +427,7 @@ class KafkaWriter(ABC, Generic[Large]):
         )
 
     def _raise_failure(self) -> None:
+        self._handle_failed()
         while self._refused:
             self._on_too_large(self._refused.pop(0))
         if self._failure is not None:
@@ -469,18 +448,3 @@ class KafkaWriter(ABC, Generic[Large]):
     def _on_too_large(self, refused: Large) -> None:
         """Handles a record that was too large; sets the failure if an error must be raised for
         it."""
-
-
-RAISE_LIMIT = "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N)"
-LARGE_REMEDY = f"{RAISE_LIMIT}, or set loader.onError=deadletter"
-
-
-def refusal(topic: str, servers: str, size_bytes: int, limit_bytes: int | None, what: str) -> str:
-    """A sentence on why a record is refused, without its values."""
-    limit = "(max.message.bytes)"
-    if limit_bytes:
-        limit = f"of {limit_bytes} bytes {limit}"
-    return (
-        f"Kafka topic {topic} at {servers} does not take a record of {size_bytes} bytes, more "
-        f"than its limit {limit}: {what}"
-    )

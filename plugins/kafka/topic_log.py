@@ -12,8 +12,8 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
-from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
 
 ANSWER_SECONDS = 4.0

@@ -14,7 +14,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, PASSING, RIGHTS, denied
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, PASSING, RIGHTS, denied
 from cdcbus.plugins.kafka.config import PublishConfig
 
 LOG = logging.getLogger(__name__)

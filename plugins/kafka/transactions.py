@@ -13,9 +13,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka import producer as writers
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.kafka.producer import SLICE_SECONDS, KafkaWriter
+from cdcbus.plugins.kafka.producer import KafkaWriter
 
 OFFSETS_SECONDS = 10.0  # for the position's part of a commit
 _REFUSALS = {
@@ -158,6 +159,7 @@ class Transaction:
         while True:
             try:
                 request(SLICE_SECONDS)
+                self._writer.answered()
                 return
             except KafkaException as error:
                 if not error.args[0].retriable():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
 from sqlalchemy import Connection, text
 
-from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.contracts import CascadingKey, TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId, type_without_comment
 
@@ -29,7 +29,11 @@ class Catalog:
     `types`: each column, and its type and collation as CREATE TABLE takes them. `view`: the SELECT
     of a view, as text with all names in backticks. `may_create`: whether the user may create tables
     in the default schema; empty = cannot be queried. `folds`: whether names that differ in case are
-    one table; empty = they are two. `hold`: see `hold`; None where the queries show every table
+    one table; empty = they are two. `cascades`: the fields of CascadingKey, in order, each name as
+    schema and table; one row per foreign key with an action, of all tables. `identity`: two texts,
+    of which the first changes only where the table is made anew, the second also where its rows
+    move to other storage; no row for what is no table, as a view. `storages`: further texts like
+    the second, of many tables at once. `hold`: see `hold`; None where the queries show every table
     while DDL changes it.
     """
 
@@ -43,6 +47,9 @@ class Catalog:
     view: str = ""
     may_create: str = ""
     folds: str = ""
+    cascades: str = ""
+    identity: str = ""
+    storages: Callable[[Connection, Iterable[TableId]], dict[TableId, str]] | None = None
     hold: Callable[[Connection, TableId], bool | None] | None = None
 
 
@@ -59,6 +66,19 @@ def reflect(
 def folds_names(connection: Connection, catalog: Catalog) -> bool:
     """Whether names that differ in case are one table. Raises DBAPIError."""
     return bool(catalog.folds and connection.execute(text(catalog.folds)).scalar())
+
+
+def cascading_keys(connection: Connection, catalog: Catalog) -> list[CascadingKey]:
+    """The foreign keys with an action that the user may see, of all tables. Raises DBAPIError."""
+    if not catalog.cascades:
+        return []
+    found = set[CascadingKey]()
+    for row in connection.execute(text(catalog.cascades)):
+        child_schema, child, parent_schema, parent, on_delete, on_update = row
+        child_id = TableId(child_schema, child)
+        parent_id = TableId(parent_schema, parent)
+        found.add(CascadingKey(child_id, parent_id, on_delete or "", on_update or ""))
+    return sorted(found, key=attrgetter("child", "parent", "on_delete", "on_update"))
 
 
 def hold(connection: Connection, catalog: Catalog, name: TableId) -> bool | None:

@@ -230,6 +230,9 @@ ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
 ZERO_DATE_REFUSED: Final = (
     "a zero or partly zero date: loader.zeroDate=null or epoch says what becomes of those"
 )
+ZERO_KEY_REFUSED: Final = (
+    "a zero or partly zero date in the key: by loader.zeroDate several rows would have one key"
+)
 INSTEAD: Final = {ZeroDate.NULL: None, ZeroDate.EPOCH: "1970-01-01"}
 """What is written in place of a zero date."""
 
@@ -238,7 +241,7 @@ def without_zero_dates(
     table: TargetTable, column: TargetColumn, cells: Sequence[Cell], policy: ZeroDate
 ) -> Sequence[Cell]:
     """The cells of a date column for a target without zero dates and year 0. Raises TargetRejected
-    if the policy refuses these."""
+    if the policy refuses these, or in a key: other rows can have the key that one would get."""
     # one check of all cells: there is almost never one
     text = "".join(filter(None, cells))
     if "-00" not in text and "0000-" not in text:
@@ -249,6 +252,8 @@ def without_zero_dates(
             written.append(cell)
         elif policy is ZeroDate.REJECT:
             raise unfit(table, column, ZERO_DATE_REFUSED)
+        elif column.name in table.key:
+            raise unfit(table, column, ZERO_KEY_REFUSED)
         else:
             written.append(INSTEAD[policy])
     return written

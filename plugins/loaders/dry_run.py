@@ -48,6 +48,12 @@ class JdbcSqlDebug(JdbcBatch):
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
         return super().version_table(table, make=False)
 
+    def lost_tables(self) -> list[str]:
+        return []
+
+    def accept_tables(self) -> None:
+        """Does nothing: a dry run notes nothing."""
+
     def scatter(self) -> bool:
         return False
 

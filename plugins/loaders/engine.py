@@ -23,6 +23,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import (
+    CHECK_SERVER,
     ConfigError,
     TargetError,
     TargetMisconfigured,
@@ -87,7 +88,10 @@ class Database:
         """Ends the sessions of an earlier process of the task, which may hang in the middle of a
         transaction. Failures are logged; raises TargetUnavailable."""
         try:
-            with self.connected("sessions of an earlier process") as connection:
+            with (
+                self.connected("connection") as connection,
+                self.reported("sessions of an earlier process"),
+            ):
                 count = end_other_sessions(
                     connection, self.url, self.target.task_id, self.own_sessions
                 )
@@ -166,6 +170,9 @@ class Database:
                 text += (
                     "; check loader.source.url, loader.source.userName, its password and its rights"
                 )
+            # No statement: the connection could not be made.
+            elif diagnosis.error is TargetUnavailable and getattr(error, "statement", "") is None:
+                text += CHECK_SERVER
             raise diagnosis.error(f"{self.shown}, {what}: {text}") from None
         # a statement after the one that lost the connection
         except (InvalidRequestError, ResourceClosedError):

@@ -34,7 +34,7 @@ from cdcbus.plugins.rowchange import TableId
 TABLE: Final = "cdcbus_position"
 
 
-def _text(length: int) -> String:
+def exact_text(length: int) -> String:
     """A column type for task and topic names: case-sensitive, whatever the database's default."""
     return String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
@@ -44,13 +44,13 @@ def _text(length: int) -> String:
 SHAPE: Final = Table(
     TABLE,
     MetaData(),
-    Column("task", _text(191), primary_key=True),
-    Column("topic", _text(249), primary_key=True),
+    Column("task", exact_text(191), primary_key=True),
+    Column("topic", exact_text(249), primary_key=True),
     Column("partition", Integer, primary_key=True, autoincrement=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("mzxid", BigInteger, nullable=False),
     Column("epoch", BigInteger),
-    Column("details", _text(2000)),
+    Column("details", exact_text(2000)),
     mysql_engine="InnoDB",
     mariadb_engine="InnoDB",
 )

@@ -6,10 +6,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Lock
 
 from cdcbus.plugins.contracts import (
     AppliedOffset,
+    CascadingKey,
     LoadTransaction,
     OffsetTable,
     TargetColumn,
@@ -26,9 +28,10 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.loaders import offset_table, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
-from cdcbus.plugins.loaders.catalog import folds_names, reflect
+from cdcbus.plugins.loaders.catalog import cascading_keys, folds_names, reflect
 from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
 from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.loaders.identity.known_tables import KnownTables
 from cdcbus.plugins.loaders.marking import Marking
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.loaders.transaction import JdbcTransaction
@@ -49,6 +52,7 @@ class JdbcBatch:
         self._database = database
         self._task_id = task_id
         self._tables: dict[TableId, TargetTable] = {}
+        self._cascades: list[CascadingKey] | None = None
         self._coarse: dict[TableId, bool] = {}
         # with the key that the target table had
         self._version_tables: dict[TableId, tuple[list[TargetColumn], TargetTable]] = {}
@@ -57,6 +61,7 @@ class JdbcBatch:
         self._offset_table_lock = Lock()
         self._evolving = Lock()
         self._marking = Marking(database)
+        self._known = KnownTables(database, task_id)
 
     def table(self, name: TableId) -> TargetTable | None:
         """The table, cached once found; a missing one is looked up again each time."""
@@ -71,7 +76,16 @@ class JdbcBatch:
     def _reflected(self, name: TableId) -> TargetTable | None:
         database = self._database
         with database.connected(f"table {name}") as connection:
-            return reflect(connection, database.dialect.catalog, database.dialect.name, name)
+            catalog = database.dialect.catalog
+            table = reflect(connection, catalog, database.dialect.name, name)
+            if table is None:
+                return None
+            keys = self._cascades
+            if keys is None:
+                # Of all tables at once, as MariaDB opens each table of the server to answer.
+                keys = self._cascades = cascading_keys(connection, catalog)
+        of_table = [key for key in keys if table.id in (key.child, key.parent)]
+        return replace(table, cascades=tuple(of_table))
 
     def is_one_table(self, names: Collection[TableId]) -> bool:
         """Whether rows of names that differ in case only would come into one table: only one is
@@ -85,6 +99,7 @@ class JdbcBatch:
 
     def refresh(self, name: TableId) -> None:
         """Drops a table from the cache, under every spelling that it was asked for by."""
+        self._cascades = None
         for wanted, table in list(self._tables.items()):  # a copy: other partitions may add to it
             if name in (wanted, table.id):
                 self._tables.pop(wanted, None)
@@ -212,8 +227,11 @@ class JdbcBatch:
             return row_versions.make_every(self._database, self._task_id)
 
     def is_scattered(self) -> bool:
-        with self._database.connected("versions of rows") as connection:
-            return row_versions.is_any_there(connection, self._database, self._task_id, [None])
+        database = self._database
+        with database.connected("versions of rows") as connection:
+            if database.schema is None:
+                return False  # no place for them
+            return row_versions.is_any_there(connection, database, self._task_id, [None])
 
     def forget_versions(self, before_ms: int) -> None:
         with self._database.reported("versions of rows"):
@@ -226,9 +244,22 @@ class JdbcBatch:
             self._marking.prepare()
             with self._database.begun("transaction") as connection:
                 self._marking.begin(connection)
-                yield JdbcTransaction(
+                transaction = JdbcTransaction(
                     self._database, connection, self._task_id, table, self.refresh
                 )
+                yield transaction
+            for batch, counts in transaction.batches:
+                self._known.saw(batch, counts)
+
+    def lost_tables(self) -> list[str]:
+        tables = {table.id: table for table in list(self._tables.values())}
+        return self._known.look(tables)
+
+    def accept_tables(self) -> None:
+        self._known.forget()
+
+    def forget_rows(self) -> None:
+        self._known.forget_rows()
 
     def applied_offsets(self) -> list[AppliedOffset]:
         table = self._open_offset_table()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,12 +22,14 @@ from cdcbus.plugins.contracts import (
 from cdcbus.plugins.errors import (
     OffsetConflict,
     RowConflict,
+    TargetError,
     TargetMisconfigured,
     TargetRejected,
     TargetTableUnfit,
     TargetUnavailable,
 )
 from cdcbus.plugins.loaders import offset_table, row_versions
+from cdcbus.plugins.loaders.catalog import reflect
 from cdcbus.plugins.loaders.cells.equal_keys import (
     are_plain,
     as_spelled,
@@ -38,8 +41,11 @@ from cdcbus.plugins.loaders.cells.equal_keys import (
 )
 from cdcbus.plugins.loaders.dialect import Cells
 from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.loaders.identity import note_table
 from cdcbus.plugins.loaders.sessions import POOLED
 from cdcbus.plugins.rowchange import TableId
+
+LOG = logging.getLogger(__name__)
 
 
 class JdbcTransaction:
@@ -64,8 +70,27 @@ class JdbcTransaction:
         # rollback of all of it would lose them.
         self._is_empty = not database.target.mark and POOLED not in connection.info
         self._freed: Collection[TableId] = ()
+        # What was written, with its counts; None for what was undone since.
+        self.batches: list[tuple[TableBatch, Counts | None]] = []
 
     def write(self, batch: TableBatch) -> Counts:
+        counts = self._write(batch)
+        if batch.truncate:
+            self._forget_note(batch.table.id)
+        self.batches.append((batch, counts))
+        return counts
+
+    def _forget_note(self, name: TableId) -> None:
+        """Has the next process expect no row of a table that is emptied, if there are notes."""
+        try:
+            with self._below():
+                note_table.forget_table(self._connection, self._task_id, name)
+        except TargetUnavailable:
+            raise
+        except TargetError as error:
+            LOG.debug("task %s has no note of table %s: %s", self._task_id, name, error)
+
+    def _write(self, batch: TableBatch) -> Counts:
         table = batch.table
         # in this order, as a new row may have a unique cell of one that goes or moves
         with self._reported(table, table.key):
@@ -136,7 +161,23 @@ class JdbcTransaction:
             hit = dialect.update(self._connection, table, writes)
             return Counts(written=hit, missed=count - hit)
         inserted, left_out = dialect.upsert(self._connection, table, writes)
-        return Counts(written=count - left_out, missed=writes.missed(inserted) + left_out)
+        missed = writes.missed(inserted)
+        if missed:
+            self._check_key(table)
+        return Counts(written=count - left_out, missed=missed + left_out)
+
+    def _check_key(self, table: TargetTable) -> None:
+        """Asks for the table's key where rows were inserted that should have been there. MySQL and
+        MariaDB name no key in an upsert, so one by a key that was altered meanwhile makes a second
+        row, and no error."""
+        dialect = self._database.dialect
+        if dialect.name != "mysql":
+            return
+        found = reflect(self._connection, dialect.catalog, dialect.name, table.id)
+        if found is None or found.key != table.key:
+            raise TargetUnavailable(
+                f"target table {table.id} has another key meanwhile, and is looked at again"
+            )
 
     def _move(self, table: TargetTable, moves: Moves) -> Counts:
         """Gives rows their new keys. They are counted by the writes that follow."""
@@ -176,19 +217,53 @@ class JdbcTransaction:
             if new is not None and (old is None or swaps.may_insert):
                 coming.append(new)
         if coming:
-            taken = dialect.insert(self._connection, table, Writes(swaps.columns, coming))
+            with self._keyed_otherwise(table, swaps.columns):
+                taken = dialect.insert(self._connection, table, Writes(swaps.columns, coming))
             counts.add(Counts(written=taken, missed=len(coming) - taken))
         return counts
+
+    @contextmanager
+    def _keyed_otherwise(self, table: TargetTable, columns: Sequence[str]) -> Iterator[None]:
+        """Explains a refused row of a table whose unique keys are none by which rows are found."""
+        try:
+            with self._database.reported(f"table {table.id}", columns):
+                yield
+        except RowConflict as error:
+            # MySQL's name of a primary key: the table has one, which is on less than columns.
+            if () not in table.unique_keys and not str(error).endswith("PRIMARY"):
+                raise
+            raise RowConflict(
+                f"{error}. This key is more than whole columns (a prefix of a long text, an "
+                "expression), so rows are not found by it, and one that comes twice, as after a "
+                "kill or by a snapshot, is refused: give the table a primary key on whole columns "
+                "(MySQL and MariaDB: of at most 3,072 bytes), or remove its rows before they are "
+                "sent again"
+            ) from None
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Uses plain statements: SQLAlchemy's own take longer than the single row that a savepoint
         often protects. At the beginning of a transaction it uses none, as a rollback of all of it
         is equivalent: that saves two of the six round trips that a row waits for."""
-        if self._is_empty:
-            with self._from_beginning():
+        with self._undone(len(self.batches)):
+            if self._is_empty:
+                with self._from_beginning():
+                    yield
+                return
+            with self._below():
                 yield
-            return
+
+    @contextmanager
+    def _undone(self, begin: int) -> Iterator[None]:
+        """Notes that what was written from `begin` on is undone if the block raises."""
+        try:
+            yield
+        except BaseException:
+            self.batches[begin:] = [(batch, None) for batch, _ in self.batches[begin:]]
+            raise
+
+    @contextmanager
+    def _below(self) -> Iterator[None]:
         self._depth += 1
         name = f"cdcbus_{self._depth}"
         try:

@@ -14,7 +14,7 @@ Selector = tuple[str | None, str | None]
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a source name of a rule is a regular expression."""
+    """Whether a name in a rule or a list of tables is a regular expression."""
     return PATTERN.search(name) is not None
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-# The characters that make an element a regular expression.
-SIGNS: Final = re.compile(r"[\\\[\](){}*+?|^]")
+from cdcbus.plugins.transform.selectors import is_pattern
+
 PLAIN_SCHEMA: Final = re.compile(r"([^\\\[\](){}*+?|^.]+)\.\*")
 # What people write for a comma, with those of Chinese keyboards; or a space between two names.
 OTHER_SEPARATOR: Final = re.compile("[;\uff0c\uff1b\u3001]")
@@ -63,7 +63,7 @@ def read_table_list(text: str) -> TableList:
         schema = PLAIN_SCHEMA.fullmatch(element)
         if schema:
             patterns.append(re.escape(schema[1]) + r"\..*")
-        elif SIGNS.search(element):
+        elif is_pattern(element):
             patterns.append(_pattern(element))
         elif "." in element.strip("."):
             names.add(element.upper())
@@ -72,13 +72,13 @@ def read_table_list(text: str) -> TableList:
     return TableList(frozenset(names), tuple(patterns))
 
 
-def split_outside_brackets(text: str) -> list[str]:
-    """The text split at commas that are neither in brackets nor escaped."""
+def split_outside_brackets(text: str, separator: str = ",") -> list[str]:
+    """The text split at separators that are neither in brackets nor escaped."""
     parts = [""]
     depth = 0
     is_escaped = False
     for character in text:
-        if character == "," and depth <= 0 and not is_escaped:
+        if character == separator and depth <= 0 and not is_escaped:
             parts.append("")
             continue
         parts[-1] += character

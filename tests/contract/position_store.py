@@ -162,7 +162,10 @@ class PositionStoreContract:
             assert (after.written, after.is_own) == (Written("ours", Mark(True, "id")), False)
         store = node.store()
         store.load()
-        store.save("ours", mark := Mark(topic_id="id", is_committed=False, target="kafka"))
+        store.save(
+            "ours",
+            mark := Mark(topic_id="id", is_committed=False, target="kafka", rules={"a[i]": "1f"}),
+        )
         after.load()
         assert after.written == Written("ours", mark)
         after.save("taken over")

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.cells.arrow_literals import has_any
+from cdcbus.plugins.loaders.cells.oracle_types import as_elsewhere
 from cdcbus.plugins.rowchange import Cell
 
 Hold = Callable[[str], str]
@@ -51,6 +52,10 @@ MOMENT: Final = re.compile(
 
 def hold_of(column: TargetColumn) -> Hold | None:
     """The function that converts a cell to what the column stores; None if it keeps the text."""
+    # Oracle's, which has a time of day.
+    if column.type == "DATE":
+        return lambda cell: _moment(cell.partition(".")[0], 0)
+    column = as_elsewhere(column)
     # for times: their columns have six digits if the catalog names none
     digits = column.length
     if digits is None:
@@ -101,6 +106,7 @@ def _each(readings: Sequence[Hold | None], cells: Key) -> Key:
 
 def exact_of(column: TargetColumn) -> Hold | None:
     """Like `hold_of`, but with all digits of a cell, if the column may round; else None."""
+    column = as_elsewhere(column)
     if column.type in DECIMAL and column.scale is not None:
         return lambda cell: _decimal(cell, None)
     if column.type in MOMENTS and column.length is not None:
@@ -132,6 +138,7 @@ DIGITS: Final = re.compile(
 def holds_less(column: TargetColumn, source_type: str) -> bool:
     """Whether the column has fewer digits after the point than the source's, whose type is MySQL's
     text, or drops the time of day or the end of a text; False if unknown."""
+    column = as_elsewhere(column)
     if column.type in LOSING:
         return LOSING[column.type].match(source_type) is not None
     found = DIGITS.match(source_type)
@@ -158,7 +165,7 @@ def is_spelled_freely(column: TargetColumn, source_type: str) -> bool:
     the target's column counts; numbers are then taken for numbers at the source, too."""
     if not source_type:
         return column.type in SPELLINGS
-    is_exact = column.type in FILLED_UP or column.type == "binary"
+    is_exact = as_elsewhere(column).type in FILLED_UP or column.type == "binary"
     return TEXTS.match(source_type) is not None and not is_exact and hold_of(column) is not None
 
 

@@ -65,6 +65,12 @@ def test_advice_is_a_sentence_and_survives_pickling(policy: object) -> None:
     assert advice[0].isupper() and advice.endswith(".")
 
 
+def test_the_advice_on_an_event_that_cannot_be_read_leaves_its_sentence_the_first_word() -> None:
+    """A damaged one has a remedy of its own, which is neither to report nor to exclude it."""
+    advice = POLICIES[errors.UnreadableEvent].advice
+    assert advice.index("do what the sentence above says") < advice.index("report the event")
+
+
 def raising(*raised: BaseException) -> Callable[[], None]:
     """Raises these in turn, then returns."""
     left = list(raised)

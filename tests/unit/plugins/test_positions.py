@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,6 +8,7 @@ from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import (
     BinlogPosition,
     KafkaPosition,
+    Published,
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
@@ -51,6 +54,13 @@ def test_what_porter_does_not_know_stands_behind_what_it_knows() -> None:
 @given(BINLOG)
 def test_a_binlog_position_survives_its_text(position: BinlogPosition) -> None:
     assert BinlogPosition.from_json(position.to_json()) == position
+
+
+def test_a_position_is_reached_up_to_where_the_binlog_is_published() -> None:
+    plain = BinlogPosition("bin.000001", 4, gtid="g")
+    assert plain.reached == plain
+    held = replace(plain, server_uuid="s", published=Published("bin.000002", 9, "h"))
+    assert held.reached == BinlogPosition("bin.000002", 9, gtid="h", server_uuid="s")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.time_zone import EPOCH, comes_twice, in_utc, in_zone, read_zone, seconds_ahead
+from cdcbus.plugins.dates import EPOCH
+from cdcbus.plugins.time_zone import comes_twice, in_utc, in_zone, read_zone, seconds_ahead
 
 BERLIN, SHANGHAI = read_zone("Europe/Berlin"), read_zone("Asia/Shanghai")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, text
@@ -19,11 +21,22 @@ _EXACT = (
     "(collation_name IN ('binary') OR collation_name REGEXP '_nopad_bin$' OR "
     "(collation_name REGEXP '_0900_bin$' AND VERSION() NOT LIKE '%MariaDB%'))"
 )
+_ACTIONS = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
 _GRANTEE = "CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
 
 DICTIONARY_SINCE: Final = (8, 0)
 NO_TABLE: Final = {1146, 1049}  # no such table, or no such schema
 LOCKED: Final = {1205, 1213}  # a wait that was too long, or for each other
+
+_MOST_KEY_BYTES = 3072
+_OTHER_TYPE_BYTES = 30  # at most, as of a DECIMAL(65)
+# Whether a key of the primary key's whole columns is possible: the versions of rows have it.
+_FITS_WHOLE = f"""
+    (SELECT SUM(COALESCE(character_octet_length, {_OTHER_TYPE_BYTES})) <= {_MOST_KEY_BYTES}
+        AND NOT SUM(data_type NOT REGEXP '^(var)?(char|binary)$' AND sub_part IS NOT NULL)
+    FROM information_schema.statistics
+        JOIN information_schema.columns USING (table_schema, table_name, column_name)
+    WHERE {_OF_TABLE} AND index_name = 'PRIMARY')"""
 
 
 def hold(connection: Connection, name: TableId) -> bool | None:
@@ -42,6 +55,42 @@ def hold(connection: Connection, name: TableId) -> bool | None:
         # The user may lack the right to read it, or it may be a view that cannot be read.
         return False if code in NO_TABLE else None
     return True
+
+
+def storages(connection: Connection, names: Iterable[TableId]) -> dict[TableId, str]:
+    """The numbers of the tables' tablespaces in InnoDB, which change with a TRUNCATE, too; none
+    without the right PROCESS, and of names that InnoDB spells by rules of its own. One query, as
+    each reads the numbers of all tables of the server."""
+    in_innodb: dict[TableId, str] = {}
+    for name in names:
+        if "".join(name).isascii():
+            in_innodb[name] = "/".join(map(_in_file_names, name)).lower()
+    if not in_innodb:
+        return {}
+    sql: Any = connection.dialect
+    view = "innodb_tables"
+    if sql.is_mariadb or sql.server_version_info < DICTIONARY_SINCE:
+        view = "innodb_sys_tables"
+    query = text(
+        f"""
+        SELECT LOWER(SUBSTRING_INDEX(name, '#', 1)) AS of_table,
+            CONCAT(COUNT(*), ' ', SUM(table_id))
+        FROM information_schema.{view}
+        WHERE LOWER(SUBSTRING_INDEX(name, '#', 1)) IN :names GROUP BY of_table"""
+    ).bindparams(bindparam("names", expanding=True))
+    try:
+        rows = connection.execute(query, {"names": list(in_innodb.values())})
+        found: dict[str, str] = dict(map(tuple, rows))
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        return {}
+    return {name: found[spelled] for name, spelled in in_innodb.items() if spelled in found}
+
+
+def _in_file_names(name: str) -> str:
+    """A name of ASCII characters as the server spells it in names of files."""
+    return re.sub("[^A-Za-z0-9_]", lambda found: f"@{ord(found[0]):04x}", name)
 
 
 CATALOG: Final = Catalog(
@@ -64,10 +113,15 @@ CATALOG: Final = Catalog(
                 AND NOT (data_type IN ('enum', 'set') AND RIGHT(collation_name, 4) = '_bin')
         FROM information_schema.columns WHERE {_OF_TABLE} ORDER BY ordinal_position""",
     # MariaDB adds the times of versioned rows to each key; they are not columns of its rows.
-    unique_keys="""
-        SELECT index_name = 'PRIMARY', index_name,
-            CASE WHEN sub_part IS NULL THEN column_name END, 0
+    # A primary key on prefixes is two keys: the whole columns, which identify rows, too, and one
+    # that is more than its columns, as further rows can collide on it.
+    unique_keys=f"""
+        SELECT index_name = 'PRIMARY' AND NOT is_part, CONCAT(index_name, REPEAT(' (', is_part)),
+            CASE WHEN NOT is_part AND (sub_part IS NULL OR index_name = 'PRIMARY' AND {_FITS_WHOLE})
+                THEN column_name END, 0
         FROM information_schema.statistics AS s
+            JOIN (SELECT 0 AS is_part UNION ALL SELECT 1) AS parts
+                ON NOT is_part OR index_name = 'PRIMARY' AND sub_part IS NOT NULL AND {_FITS_WHOLE}
         WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
             AND NOT EXISTS (
                 SELECT 1 FROM information_schema.columns AS c
@@ -111,6 +165,18 @@ CATALOG: Final = Catalog(
                 WHERE privilege_type = 'CREATE' AND DATABASE() LIKE table_schema
                     AND grantee = {_GRANTEE})""",
     folds="SELECT @@lower_case_table_names",
+    cascades=f"""
+        SELECT constraint_schema, table_name, unique_constraint_schema, referenced_table_name,
+            CASE WHEN delete_rule IN {_ACTIONS} THEN delete_rule END,
+            CASE WHEN update_rule IN {_ACTIONS} THEN update_rule END
+        FROM information_schema.referential_constraints
+        WHERE delete_rule IN {_ACTIONS} OR update_rule IN {_ACTIONS}""",
+    # DROP and CREATE look like an ALTER that copies the table, so nothing shows for sure that it
+    # was made anew.
+    identity=f"""
+        SELECT '', CAST(create_time AS CHAR) FROM information_schema.tables
+        WHERE {_OF_TABLE} AND table_type = 'BASE TABLE'""",
+    storages=storages,
     hold=hold,
 )
 COARSE: Final = text(

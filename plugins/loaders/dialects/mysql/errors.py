@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable
+from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetUnavailable
 from cdcbus.plugins.loaders.dialect import Diagnosis
 from cdcbus.plugins.loaders.dialects.error_codes import NOT_OF_ROW, ErrorCodes, codes, known_names
 from cdcbus.plugins.mysql.tls import TLS_ERRORS, is_tls_refusal
@@ -24,8 +24,9 @@ UNAVAILABLE: Final = codes(
     # disk or table full, errors of files and of the storage engine; the first are those of the
     # server's file layer, as of a disk that is full, or too many open files
     "1-7 9-15 20 21 23 24 27 1021 1114 1024 1026 1030 1016 1023 1878",
-    # shutdown, read-only (failover), cluster not ready, interrupted, timeouts
-    "1053 1079 1290 1792 1836 1047 1317 1969 3024 3168 3169",
+    # shutdown, offline mode, read-only (failover), cluster not ready, group replication that has
+    # lost its majority, interrupted, timeouts
+    "1053 1079 3032 1290 1792 1836 1047 3100 1317 1969 3024 3168 3169",
     # ProxySQL: it reaches no server
     "9001 9002 9004",
 )
@@ -55,6 +56,8 @@ OF_ROW: Final = codes(
     "1048 1364 1263",
     # cells that do not fit their column
     "1264 1265 1292 1366 1367 1406 1411 1416 1441 1690 1365 1300",
+    # a key that its column's character set lacks, where it is compared with the column
+    "1267 1270 1271 3854",
     # JSON, geometries
     "3140 3141 3144 3156 3158 3037 3055 3516 3643 3616 3617 4038",
     # checks, partitions
@@ -70,8 +73,15 @@ QUOTABLE: Final = (
     UNAVAILABLE
     | MISCONFIGURED
     | codes("1048 1054 1060 1118 1146 1264 1265 1364 1406 1451 1452 1792 1832 1833 3780 3819 4025")
+    # of CREATE TABLE and CREATE INDEX
+    | codes("1050 1061 1067 1069 1070 1071 1074 1101 1115 1117 1163 1167 1170 1273 4161")
 )
+MIXED: Final = codes("1267 1270 1271 3854")
+"""A text of one character set meets another one that lacks its characters."""
+LITERAL: Final = "COERCIBLE"
+"""What MariaDB calls a text of the statement itself, which is a cell of a row."""
 SIGNAL: Final = 1644
+GROUP_REFUSES: Final = 3100
 TRUNCATED: Final = 1265
 OUT_OF_RANGE: Final = 1690
 OTHER_ROW: Final = re.compile(r"'(~0 \+ 1|\(~\(0\) \+ 1\))'$")
@@ -82,6 +92,11 @@ NO_LABEL: Final = (
     "written in columns of keys, nor in tables "
     "without a key or with one that is rounded: correct it at the source, or give the target's "
     "column the label ''"
+)
+NO_COMMIT: Final = (
+    "group replication refuses the commit: the group has lost its majority, which may pass, or the "
+    "transaction is larger than group_replication_transaction_size_limit, which it stays: the "
+    "server's error log says which; raise the limit (0: none) on all members then"
 )
 
 
@@ -98,6 +113,9 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     # from the driver: the connection is closed already
     if not isinstance(number, int) or number == 0:
         return Diagnosis(TargetUnavailable, f"the connection is lost ({type(cause).__name__})")
+    if number in (1267, 1270) and LITERAL not in message:
+        # Columns of a view or a trigger, whatever the row holds.
+        return Diagnosis(TargetError, f"errno {number}: {NOT_OF_ROW}")
     text = _safe_text(number, message, columns)
     return Diagnosis(CODES.class_of(number), f"errno {number}: {text}")
 
@@ -138,6 +156,8 @@ def _number_and_message(cause: BaseException) -> tuple[object, str]:
 
 
 def _safe_text(number: int, message: str, columns: Collection[str]) -> str:
+    if number == GROUP_REFUSES:
+        return f"{message.rstrip('.')}: {NO_COMMIT}"
     if number in QUOTABLE:
         return message
     if number == SIGNAL:
@@ -147,6 +167,8 @@ def _safe_text(number: int, message: str, columns: Collection[str]) -> str:
         if key := re.search(r"for key '([^']*)'$", message):
             text += f", key {key[1]}"
         return text
+    if number in MIXED:
+        return "a key has characters that its column cannot hold: check the column's character set"
     # the column's name comes last, after the cell
     named = known_names(r"[^`'. ]+", message.rpartition("olumn ")[2], columns)
     if not named and number in OF_ROW:

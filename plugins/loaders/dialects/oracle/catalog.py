@@ -56,6 +56,13 @@ CATALOG: Final = Catalog(
             WHEN char_length > 0 THEN '(' || char_length || ')' END
         FROM all_tab_cols
         WHERE owner = :schema AND table_name = :table AND hidden_column = 'NO'""",
+    identity="""
+        SELECT MAX(CASE object_type WHEN 'TABLE' THEN TO_CHAR(object_id) END),
+            COUNT(*) || ' ' || SUM(data_object_id)
+        FROM all_objects
+        WHERE owner = :schema AND object_name = :table
+            AND object_type IN ('TABLE', 'TABLE PARTITION', 'TABLE SUBPARTITION')
+        HAVING MAX(CASE object_type WHEN 'TABLE' THEN 1 END) = 1""",
     may_create="""
         SELECT COUNT(*) FROM session_privs
         WHERE privilege IN ('CREATE TABLE', 'CREATE ANY TABLE')""",

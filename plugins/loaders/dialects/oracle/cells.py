@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
+from cdcbus.plugins.loaders.cells.oracle_types import family
 from cdcbus.plugins.loaders.dialect import unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
 
@@ -36,12 +37,6 @@ BIND_TYPES: Final = {
 }
 """The driver's names; text types not listed are left to the driver. CHAR is listed, as it is
 compared including blanks."""
-
-
-def family(type_: str) -> str:
-    """`TIMESTAMP(6) WITH TIME ZONE` -> `TIMESTAMP`, `INTERVAL DAY(2) TO SECOND(6)` -> `INTERVAL
-    DAY`."""
-    return re.split(r" WITH | TO |\(", type_, maxsplit=1)[0]
 
 
 def bind_type(column: TargetColumn, cells: Sequence[Cell]) -> str | None:

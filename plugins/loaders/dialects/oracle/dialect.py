@@ -111,10 +111,7 @@ class Oracle:
         keys: Sequence[Cells],
         columns: Sequence[str],
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        sql = locked_sql(table, columns)
-        for number, row in enumerate(self._rows(table, table.key, keys)):
-            for found in connection.exec_driver_sql(sql, row):
-                yield number, tuple(found)
+        return self._found(connection, locked_sql(table, columns), table, keys)
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         types = {column.type for column in table.key_columns}
@@ -124,11 +121,9 @@ class Oracle:
         self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
     ) -> list[Cells]:
         """Looks up keys one by one, as such keys are few: texts are compared by their bytes."""
-        sql = spelled_sql(table)
         found: list[Cells] = []
-        for row in self._rows(table, table.key, keys):
-            for spelled in connection.exec_driver_sql(sql, row):
-                found.append(tuple(map(str, spelled)))
+        for _, spelled in self._found(connection, spelled_sql(table), table, keys):
+            found.append(tuple(map(str, spelled)))
         return found
 
     def is_any_alike(
@@ -182,18 +177,36 @@ class Oracle:
         has no type of its own."""
         if not columns:
             return connection.exec_driver_sql(sql).rowcount
-        driver: Any = connection.dialect.dbapi
         hit = 0
         for start in range(0, len(rows), ROWS_PER_CALL):
             part = rows[start : start + ROWS_PER_CALL]
-            types = []
-            for name, cells in by_column(columns, part):
-                type_ = bind_type(table.columns[name], cells)
-                types.append(getattr(driver, type_) if type_ else None)
-            options = {"input_sizes": types}
+            options = _typed(connection, table, columns, part)
             bound = self._rows(table, columns, part)
             hit += connection.exec_driver_sql(sql, bound, execution_options=options).rowcount
         return hit
+
+    def _found(
+        self, connection: Connection, sql: str, table: TargetTable, keys: Sequence[Cells]
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """What a query finds by each key, with the key's number. Declares the bind types, too: the
+        driver's own choice finds no CHAR that is shorter than its column, and no fraction of a
+        time."""
+        options = _typed(connection, table, table.key, keys)
+        for number, row in enumerate(self._rows(table, table.key, keys)):
+            for found in connection.exec_driver_sql(sql, row, execution_options=options):
+                yield number, tuple(found)
+
+
+def _typed(
+    connection: Connection, table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]
+) -> dict[str, Any]:
+    """The option that declares the types of the binds for these columns."""
+    driver: Any = connection.dialect.dbapi
+    types = []
+    for name, cells in by_column(columns, rows):
+        type_ = bind_type(table.columns[name], cells)
+        types.append(getattr(driver, type_) if type_ else None)
+    return {"input_sizes": types}
 
 
 def _preview_writes(table: TargetTable, writes: Writes) -> Iterator[Statement]:

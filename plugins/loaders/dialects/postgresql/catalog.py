@@ -15,6 +15,8 @@ _TABLE_BY_PLACE = _TABLE.replace(":schema", "%s").replace(":table", "%s")
 # A column's type `b`; for a domain its base type.
 _BASE_TYPE = """pg_type t ON t.oid = a.atttypid
             JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END"""
+# The action of a foreign key, in words.
+_ACTION = "CASE {} WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' END"
 # Tables, partitioned ones, views, foreign tables.
 _IS_TABLE = "c.relkind IN ('r', 'p', 'v', 'f')"
 _IS_COLUMN = "a.attnum > 0 AND NOT a.attisdropped"
@@ -90,7 +92,17 @@ CATALOG: Final = Catalog(
         FROM {_TABLE}
         WHERE c.relkind = 'f' OR EXISTS (
             SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class f ON f.oid = p.relid
-            WHERE f.relkind = 'f')""",
+            WHERE f.relkind = 'f')
+        UNION ALL
+        SELECT CASE u.oid WHEN c.oid THEN 'is' ELSE 'has a partition that is' END
+            || ' UNLOGGED: a crash or a failover of the server empties it and keeps the offset, so '
+            || 'that all its rows would be lost. Run: ALTER TABLE '
+            || format('%I.%I', s.nspname, u.relname) || ' SET LOGGED'
+        FROM {_TABLE}
+            JOIN pg_class u ON u.oid = c.oid
+                OR u.oid IN (SELECT relid FROM pg_partition_tree(c.oid))
+            JOIN pg_namespace s ON s.oid = u.relnamespace
+        WHERE u.relpersistence = 'u'""",
     remarks=f"""
         SELECT CASE kind
             WHEN 0 THEN 'hides rows from this user by row level security: updates and deletes of '
@@ -111,6 +123,21 @@ CATALOG: Final = Catalog(
             AND CASE verb WHEN 'DELETE' THEN NOT has_table_privilege(c.oid, verb)
                 ELSE NOT has_column_privilege(c.oid, a.attnum, verb) END
         GROUP BY verb ORDER BY verb""",
+    cascades=f"""
+        SELECT n.nspname, c.relname, m.nspname, p.relname, {_ACTION.format("f.confdeltype")},
+            {_ACTION.format("f.confupdtype")}
+        FROM pg_constraint f
+            JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+            JOIN pg_class p ON p.oid = f.confrelid JOIN pg_namespace m ON m.oid = p.relnamespace
+        WHERE f.contype = 'f' AND (f.confdeltype IN ('c', 'n', 'd')
+            OR f.confupdtype IN ('c', 'n', 'd'))""",
+    # Of a partitioned table the storage is that of its partitions.
+    identity=f"""
+        SELECT c.oid::text, coalesce(
+            (SELECT md5(string_agg(pg_relation_filenode(p.relid)::text, ' ' ORDER BY p.relid))
+                FROM pg_partition_tree(c.oid) AS p WHERE p.isleaf),
+            pg_relation_filenode(c.oid)::text, '')
+        FROM {_TABLE} WHERE c.relkind IN ('r', 'p')""",
     may_create="SELECT has_schema_privilege(current_schema(), 'CREATE')",
 )
 DEFAULT: Final = f"""

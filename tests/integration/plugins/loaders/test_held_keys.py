@@ -238,14 +238,6 @@ def postgresql_server(postgresql: Database, name: str) -> Iterator[PostgresqlSer
     server.execute("DROP SCHEMA {schema} CASCADE")
 
 
-@pytest.fixture(params=["mariadb", "mysql_9"])
-def mysql_server(request: pytest.FixtureRequest, name: str) -> Iterator[MysqlServer]:
-    server = MysqlServer(request.getfixturevalue(request.param), name)
-    server.execute("CREATE DATABASE {schema}")
-    yield server
-    server.execute("DROP DATABASE {schema}")
-
-
 @pytest.mark.parametrize(("kind", "type_"), POSTGRESQL)
 def test_postgresql_s_equality(postgresql_server: PostgresqlServer, kind: str, type_: str) -> None:
     check_keys(postgresql_server, kind, type_)

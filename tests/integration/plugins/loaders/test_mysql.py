@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlalchemy import Engine, event
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Counts, Loader, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import RowConflict, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.identity import known_tables
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
 from tests.contract.target_server import TargetServer
@@ -25,6 +27,47 @@ pytestmark = pytest.mark.integration
 
 
 class MysqlContract(LoaderContract):
+    def test_tables_of_which_others_delete_rows_are_not_looked_at(
+        self, server: MysqlServer
+    ) -> None:
+        """In two directions of replication the applications do."""
+        loader = make_loader("JdbcBatch", server.target(mark="from_a"))
+        table = self.table(server, loader, "id int primary key, v int")
+        self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
+        assert loader.lost_tables() == []
+        server.execute("DELETE FROM {schema}.t")
+        server.execute("TRUNCATE TABLE {schema}.t")
+        assert loader.lost_tables() == []
+        loader.close()
+
+    def test_a_look_reads_the_storage_of_all_tables_at_once_and_ends_in_time(
+        self, server: MysqlServer, loader: Loader, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tables = [
+            self.table(server, loader, "id int primary key, v int", name=f"t{number}")
+            for number in range(5)
+        ]
+        asked: list[str] = []
+
+        def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+            asked.append(statement)
+
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            for table in tables:
+                self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
+            assert loader.lost_tables() == []
+            assert sum(["FROM information_schema.innodb_" in sql for sql in asked]) == 1
+            for table in tables:
+                server.execute(f"DROP TABLE {{schema}}.{table.id.table}")
+            asked.clear()
+            monkeypatch.setattr(known_tables, "LOOK_SECONDS", 0)
+            assert loader.lost_tables() == []
+            # That of the notes, and one more.
+            assert sum(["CAST(create_time AS CHAR)" in sql for sql in asked]) == 2
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+
     def test_zero_dates_and_zero_ids_pass(self, server: MysqlServer, loader: Loader) -> None:
         columns = "d date, t datetime(3), s timestamp null, y year, u int unique"
         table = self.table(server, loader, f"id int auto_increment primary key, {columns}")
@@ -34,6 +77,23 @@ class MysqlContract(LoaderContract):
         assert self.rows(
             server, "id, CAST(d AS char), CAST(t AS char), CAST(s AS char), CAST(y AS char)"
         ) == [(0, *row[1:4], "0000")]
+
+    @pytest.mark.parametrize(
+        "columns",
+        ["t text not null, v int, primary key (t(10))", "a int, v int, unique ((a + 1))"],
+        ids=["prefix", "expression"],
+    )
+    def test_a_row_that_comes_twice_into_a_table_with_a_key_on_less_than_columns_is_explained(
+        self, server: MysqlServer, loader: Loader, columns: str
+    ) -> None:
+        if "((" in columns and "MariaDB" in str(server.rows("SELECT VERSION()")):
+            pytest.skip("MariaDB has no keys on expressions")
+        loader.fence()
+        table = self.table(server, loader, columns)
+        assert table.key == ()
+        self.swap(loader, table, (None, ("1", "2")))
+        with pytest.raises(RowConflict, match=r"1062: .* rows are not found by it, and one that"):
+            self.swap(loader, table, (None, ("1", "2")))
 
     def test_a_unique_key_cannot_come_while_a_transaction_writes_and_is_known_to_the_next_attempt(
         self, server: MysqlServer, loader: Loader

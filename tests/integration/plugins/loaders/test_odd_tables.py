@@ -10,7 +10,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Loader, TableBatch, TargetTable, Writes
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
@@ -21,22 +20,6 @@ from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 pytestmark = pytest.mark.integration
 Server = PostgresqlServer | MysqlServer
 MANY = MERGE_ROWS + 1000
-
-
-@pytest.fixture
-def postgresql_server(postgresql: Database, name: str) -> Iterator[PostgresqlServer]:
-    server = PostgresqlServer(postgresql, name)
-    server.execute("CREATE SCHEMA {schema}")
-    yield server
-    server.execute("DROP SCHEMA {schema} CASCADE")
-
-
-@pytest.fixture(params=["mariadb", "mysql_9"])
-def mysql_server(request: pytest.FixtureRequest, name: str) -> Iterator[MysqlServer]:
-    server = MysqlServer(request.getfixturevalue(request.param), name)
-    server.execute("CREATE DATABASE {schema}")
-    yield server
-    server.execute("DROP DATABASE {schema}")
 
 
 @pytest.fixture

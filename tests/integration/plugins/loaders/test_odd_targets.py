@@ -245,6 +245,19 @@ POSTGRESQL = {
         % "high PARTITION OF {schema}.t FOR VALUES FROM (1000000) TO (2000000) SERVER {schema}",
         *(TargetMisconfigured, "has a partition that is a foreign table"),
     ),
+    "a table without a log": Odd(
+        PLAIN.replace("TABLE", "UNLOGGED TABLE"),
+        TargetMisconfigured,
+        "is UNLOGGED.* ALTER TABLE .* SET LOGGED",
+    ),
+    "a partition without a log": Odd(
+        """CREATE TABLE {schema}.t (id int primary key, n int, v text) PARTITION BY RANGE (id);;
+        CREATE TABLE {schema}.low PARTITION OF {schema}.t FOR VALUES FROM (0) TO (1000000);;
+        CREATE UNLOGGED TABLE {schema}.high PARTITION OF {schema}.t
+        FOR VALUES FROM (1000000) TO (2000000)""",
+        TargetMisconfigured,
+        "has a partition that is UNLOGGED.* ALTER TABLE .*high SET LOGGED",
+    ),
     "no right to delete": Odd(
         PLAIN, TargetMisconfigured, DENIED, poor=poor("REVOKE DELETE ON %s FROM %s")
     ),
@@ -316,6 +329,10 @@ MYSQL = {
         PLAIN.replace("id int", "id varchar(20) collate {nopad}"), key=lambda number: f"k{number} "
     ),
     "a prefix key": Odd(PLAIN.replace("v text", "v text, m varchar(20), UNIQUE (m(10))")),
+    "a primary key on a prefix": Odd(
+        "CREATE TABLE {schema}.t (id varchar(60), n int, v text, PRIMARY KEY (id(10)))",
+        key=text_key,
+    ),
     "invisible columns": Odd(
         PLAIN.replace("v text", "v text, i int INVISIBLE DEFAULT 7, j int NULL INVISIBLE")
     ),

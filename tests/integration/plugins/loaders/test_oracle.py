@@ -147,6 +147,28 @@ def test_cells_reach_the_driver_in_its_own_types(database: Database, loader: Loa
     ]
 
 
+def test_keys_are_looked_up_with_the_types_of_their_columns(
+    database: Database, loader: Loader
+) -> None:
+    """The driver's own choice compares a CHAR with its blanks and a time without its fraction, and
+    finds neither: a version that is not found let an older change win."""
+    columns = "C CHAR(3), T TIMESTAMP(6), N NUMBER, PRIMARY KEY (C, T, N)"
+    table = made(database, loader, columns)
+    loader.scatter()
+    versions = loader.version_table(table, make=True)
+    assert versions is not None
+    key: tuple[Cell, ...] = ("a", "2024-02-29 23:59:59.123456", "7")
+    given = (oracledb.DB_TYPE_CHAR, oracledb.DB_TYPE_TIMESTAMP, oracledb.DB_TYPE_NUMBER)
+    with loader.transaction() as transaction:
+        transaction.write(TableBatch(versions, writes=[Writes(versions.key, [key])]))
+        database.sizes.clear()
+        transaction.row_versions(versions, [key])
+        assert database.sizes == [given, given]
+        database.sizes.clear()
+        assert not transaction.write(TableBatch(table, fresh=[key])).written
+        assert database.sizes == [given]
+
+
 def test_a_row_never_touches_another_by_a_second_unique_key(
     database: Database, loader: Loader
 ) -> None:

@@ -17,7 +17,7 @@ from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column
 from tests.contract.loader import LoaderContract
-from tests.support.servers.target_servers import PostgresqlServer
+from tests.support.servers.target_servers import POOR, PostgresqlServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -30,6 +30,44 @@ class TestPostgresql(LoaderContract):
         server.execute("CREATE SCHEMA {schema}")
         yield server
         server.execute("DROP SCHEMA {schema} CASCADE")
+
+    @pytest.mark.parametrize("rights", ["", "SELECT", "SELECT, DELETE"])
+    def test_a_table_of_notes_without_rights_on_it_is_done_without(
+        self,
+        server: PostgresqlServer,
+        loader: Loader,
+        caplog: pytest.LogCaptureFixture,
+        rights: str,
+    ) -> None:
+        """Another task has created it, or the rights were taken meanwhile."""
+        notes = f"{server.schema}.cdcbus_tables"
+        table = self.table(server, loader, "id int primary key, v int")
+        assert loader.lost_tables() == []
+        poor, next_run = [
+            make_loader("JdbcBatch", server.without_rights_to_create()) for _ in range(2)
+        ]
+        self.write(poor, table, Writes(("id", "v"), [("1", "1")]))
+        assert poor.table(table.id) == table
+        assert poor.lost_tables() == []
+        server.execute(f"GRANT TRUNCATE ON {{schema}}.t TO {POOR}")
+        server.execute(f"REVOKE ALL ON {notes} FROM {POOR}")
+        if rights:
+            server.execute(f"GRANT {rights} ON {notes} TO {POOR}")
+        caplog.set_level("INFO")
+        for run in (poor, next_run):
+            server.execute("TRUNCATE {schema}.t")
+            assert len(run.lost_tables()) == (run is poor)
+            self.write(run, table, Writes(("id", "v"), [("1", "1")]), truncate=True)
+            assert run.table(table.id) == table
+            assert run.lost_tables() == []
+            server.execute("TRUNCATE {schema}.t")
+            assert len(run.lost_tables()) == 1
+            run.accept_tables()
+            assert run.lost_tables() == []
+            [said] = [text for text in caplog.messages if "GRANT" in text]
+            assert f"GRANT SELECT, INSERT, DELETE ON {notes} TO {POOR}" in said
+            caplog.clear()
+            run.close()
 
     def test_types_that_no_other_target_has(self, server: PostgresqlServer, loader: Loader) -> None:
         server.execute("CREATE TYPE {schema}.\"Mood\" AS ENUM ('so so', 'good')")
@@ -325,6 +363,21 @@ class TestPostgresql(LoaderContract):
             self.write(other, table, rows)
             assert self.rows(server, f"id, {day}") == [(1, stored), (2, "2024-02-29"), (3, None)]
             other.close()
+
+    @pytest.mark.parametrize("policy", list(ZeroDate))
+    def test_a_zero_date_in_a_key_is_refused_by_every_policy(
+        self, server: PostgresqlServer, policy: ZeroDate
+    ) -> None:
+        """1970-01-01 is another row."""
+        loader = make_loader("JdbcBatch", server.target(zero_date=policy))
+        table = self.table(server, loader, "id date primary key, v int")
+        self.write(loader, table, Writes(("id", "v"), [("1970-01-01", "1")]))
+        with pytest.raises(TargetRejected, match=r"column id .* zero date"):
+            self.write(loader, table, Writes(("id", "v"), [("0000-00-00", "2")]))
+        with pytest.raises(TargetRejected, match=r"column id .* zero date"):
+            self.write(loader, table, deletes=[("0000-00-00",)])
+        assert self.rows(server, "id::text, v") == [("1970-01-01", 1)]
+        loader.close()
 
     def test_a_time_of_more_than_a_day_fits_an_interval_and_no_time(
         self, server: PostgresqlServer, loader: Loader

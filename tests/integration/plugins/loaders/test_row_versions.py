@@ -15,16 +15,9 @@ from cdcbus.plugins.loaders.row_versions import former_name_of, name_of
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
 from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def postgresql_server(postgresql: Database, name: str) -> Iterator[TargetServer]:
-    server = PostgresqlServer(postgresql, name)
-    server.execute("CREATE SCHEMA {schema}")
-    yield server
-    server.execute("DROP SCHEMA {schema} CASCADE")
 
 
 @pytest.fixture
@@ -181,6 +174,34 @@ def test_processes_that_find_a_key_altered_at_once_continue_with_one_table(
         assert recalled(loaders[1], found[1], number) == RowVersion(77, "1:4")
     for each in loaders:
         each.close()
+
+
+def test_a_version_that_another_transaction_inserts_is_waited_for_and_found(
+    server: TargetServer,
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (k INT PRIMARY KEY)")
+    loaders = [loader_of(server) for _ in range(2)]
+    first, second = loaders
+    _, versions = versions_of(server, first)
+    with ThreadPoolExecutor() as threads:
+        with first.transaction() as transaction:
+            transaction.row_versions(versions, [("5",)])
+            row = Writes((*versions.key, *VERSION), [("5", "77", "1:4")])
+            transaction.write(TableBatch(versions, writes=[row]))
+            found = threads.submit(recalled, second, versions, "5")
+            wait_until(lambda: is_waiting(server), "the second one waits")
+        assert found.result() == RowVersion(77, "1:4")
+    for each in loaders:
+        each.close()
+
+
+def is_waiting(server: TargetServer) -> bool:
+    """Whether a transaction waits for another one."""
+    if isinstance(server, PostgresqlServer):
+        return bool(server.rows("SELECT 1 FROM pg_locks WHERE NOT granted"))
+    # Not innodb_trx: it shows an old state while it is asked more often than each 100 ms.
+    [(_, count)] = server.rows("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
+    return count != "0"
 
 
 def test_a_key_that_would_be_shortened_stops_the_task(server: TargetServer) -> None:

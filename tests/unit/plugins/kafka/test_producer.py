@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event, Thread, Timer
 from types import SimpleNamespace
 from typing import cast
 
@@ -16,9 +17,12 @@ from confluent_kafka import KafkaError, Message
 from cdcbus.plugins.errors import BusError, BusUnavailable
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from tests.support.servers.secure_servers import Authority
+from tests.support.waiting import wait_until
 
 # Nothing listens at the first port: each connection is refused at once.
 NOWHERE = PublishConfig(servers="127.0.0.1:1", topic="shop", converter="canalRow")
@@ -42,7 +46,7 @@ def test_a_question_that_no_broker_answers_is_only_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(BusUnavailable, match=WARNING):
-        writer(Event()).shape("shop", 3)
+        writer(Event()).shape("shop", 1)
     assert not caplog.records
 
 
@@ -62,6 +66,63 @@ def test_waiting_records_are_warned_of_once_a_minute(
     monkeypatch.setattr(writers, "WARN_SECONDS", 0.0)
     assert warned() > 1
     publisher.client.purge()
+
+
+def test_a_task_is_retrying_while_no_broker_acknowledges_its_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writers, "STUCK_SECONDS", 0.6)
+    stop, status = Event(), TaskStatus("7")
+    publisher = KafkaPublisher(NOWHERE, make_converter("canalRow"), stop, status=status)
+    publisher._produce("shop", [{"key": b"1", "value": b"{}"}])
+
+    def flush() -> None:
+        with suppress(BusError):  # it tells of the purged record
+            publisher.flush()
+
+    flushing = Thread(target=flush)
+    flushing.start()
+    wait_until(lambda: status.now[0] is State.RETRYING, "the state")
+    assert "Kafka at 127.0.0.1:1, which has acknowledged nothing" in status.now[1]
+    assert "1 records wait" in status.now[1]
+    # as if they were acknowledged
+    publisher.client.purge()
+    flushing.join()
+    status.observe(is_behind=False)
+    assert status.now[0] is State.WORKING
+
+
+class Taking:
+    """A client that takes all records, and of which as many wait at each look."""
+
+    def __init__(self, waiting: int) -> None:
+        self.waiting = waiting
+
+    def __len__(self) -> int:
+        return self.waiting
+
+    def produce_batch(self, _topic: str, records: list[Record]) -> int:
+        return len(records)
+
+    def poll(self, _seconds: float) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("waiting", [0, 3])
+def test_records_that_take_the_place_of_acknowledged_ones_count_as_acknowledged(
+    monkeypatch: pytest.MonkeyPatch, waiting: int
+) -> None:
+    monkeypatch.setattr(writers, "STUCK_SECONDS", 0.0)
+    status = TaskStatus("7")
+    publisher = KafkaPublisher(NOWHERE, make_converter("canalRow"), Event(), status=status)
+    monkeypatch.setattr(publisher, "client", Taking(waiting))
+    for _ in range(3):
+        publisher._produce("shop", [{"key": b"1", "value": b"{}"}])
+        publisher.waited(0.0)
+    states = [status.now[0]]
+    publisher.waited(0.0)
+    states.append(status.now[0])
+    assert [state is State.RETRYING for state in states] == [False, True]
 
 
 def test_a_client_that_fails_without_a_reason_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,9 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
         (2013, "Lost connection", TargetUnavailable, None),
         (4031, "The client was disconnected", TargetUnavailable, None),
         (1040, "Too many connections", TargetUnavailable, None),
+        (3100, "Error on observer while running replication hook 'before_commit'.",
+         TargetUnavailable, "Error on observer while running replication hook 'before_commit': "
+                            + mysql_errors.NO_COMMIT),
         (1045, "Access denied for user 'u'@'h'", TargetMisconfigured, None),
         (1142, "INSERT command denied to user 'u'", TargetMisconfigured, None),
         (1049, "Unknown database 'd'", TargetMisconfigured, None),
@@ -104,6 +107,14 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
                "1", TargetRejected, "the server refuses the rows"),
         (1366, "Incorrect string value: '\\xF0' for column 'v' at row 1", TargetRejected,
          "text has characters that column v cannot hold: check its character set"),
+        (1267, "Illegal mix of collations (latin1_swedish_ci,IMPLICIT) and (utf8mb4_general_ci,"
+               "COERCIBLE) for operation '='", TargetRejected,
+         "a key has characters that its column cannot hold: check the column's character set"),
+        (1267, "Illegal mix of collations (latin1_swedish_ci,IMPLICIT) and (utf8mb4_general_ci,"
+               "IMPLICIT) for operation '='", TargetError,
+         "the server refuses the statement, and not for what a row holds"),
+        (3854, "Cannot convert string '\\xF0' from utf8mb4 to latin1", TargetRejected,
+         "a key has characters that its column cannot hold: check the column's character set"),
         (3140, "Invalid JSON text: \"SECRET\" at position 0 in value for column "
                "'t.v'.", TargetRejected, "a cell does not fit column v"),
         (1406, "Data too long for column 'v' at row 1", TargetRejected, "Data too long for column "
@@ -112,6 +123,8 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
          "the server refuses the statement, and not for what a row holds"),
         (1644, "a trigger says SECRET", TargetError, "a trigger or a check of the target's own "
                                                      "refuses the statement (SIGNAL)"),
+        (4161, "Unknown data type: 'vector'", TargetError, None),
+        (1071, "Specified key was too long; max key length is 3072 bytes", TargetError, None),
         (1114, "The table 't' is full", TargetUnavailable, "The table 't' is full"),
         (1030, "Got error 28 from storage engine", TargetUnavailable, "Got error 28 from storage "
                                                                       "engine"),
@@ -127,6 +140,10 @@ def test_mysql_errors(
         wrapped(pymysql.err.OperationalError(number, message), pymysql.err.Error), ("id", "v")
     )
     assert diagnosis == (error, f"errno {number}: {text or message}")
+
+
+def test_a_commit_that_a_group_refuses_names_the_limit_that_can_be_the_reason() -> None:
+    assert "group_replication_transaction_size_limit" in mysql_errors.NO_COMMIT
 
 
 def test_a_mysql_connection_that_is_closed_already_is_unavailable() -> None:

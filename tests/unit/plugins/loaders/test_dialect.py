@@ -8,6 +8,7 @@ import pytest
 
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.loaders.cells.oracle_types import family
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.dialects.mysql import cells as mysql_cells
 from cdcbus.plugins.loaders.dialects.mysql import dialect as mysql_dialect
@@ -296,7 +297,7 @@ def test_a_preview_has_all_that_a_batch_comes_to_and_no_cell(
 
 def test_oracle_s_types_are_taken_by_family_and_long_cells_as_lobs() -> None:
     assert [
-        oracle_cells.family(type_)
+        family(type_)
         for type_ in (
             "TIMESTAMP(6) WITH LOCAL TIME ZONE",
             "INTERVAL DAY(2) TO SECOND(6)",

@@ -3,6 +3,7 @@ itself reads it."""
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +15,8 @@ import pytest
 from sqlalchemy import text
 
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.loaders import engine
+from cdcbus.plugins.errors import ConfigError, TargetUnavailable
+from cdcbus.plugins.loaders import engine, open_target
 from cdcbus.plugins.loaders.engine import open_engine
 from cdcbus.plugins.loaders.jdbc_url import read_url
 
@@ -179,3 +180,15 @@ def test_what_cx_oracle_cannot_be_given_is_refused(only_cx_oracle: Recorder) -> 
         r"oracledb, or leave",
     ):
         run("@SHOP?TNS_ADMIN=/etc&retry_count=2")
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_a_target_that_cannot_be_reached_says_what_to_check(kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    database = open_target(JdbcTarget(f"jdbc:{kind}://{address}/shop", "u", "pw", "t1"))
+    with pytest.raises(TargetUnavailable) as raised:
+        database.end_other_sessions()
+    sentence = str(raised.value)
+    assert f"{address}/shop, connection: " in sentence
+    assert sentence.endswith("; check its address, and that it runs")

@@ -27,6 +27,18 @@ CASES = [
     (TargetColumn("c", "char", 9), "a  ", "a"),
     (TargetColumn("c", "date"), "2024-02-29 10:00:00", "2024-02-29"),
     (TargetColumn("c", "numeric", 5, scale=-1), "15", "20"),
+    (TargetColumn("c", "DATE"), "2024-02-29 10:00:00.999", "2024-02-29 10:00:00"),
+    (TargetColumn("c", "TIMESTAMP(3)"), "2024-02-29 10:00:00.0005", "2024-02-29 10:00:00.001000"),
+    (
+        TargetColumn("c", "TIMESTAMP(6) WITH TIME ZONE"),
+        "2024-02-29 10:00:00.0",
+        "2024-02-29 10:00:00",
+    ),
+    (TargetColumn("c", "INTERVAL DAY(2) TO SECOND(0)"), "-01:00:00.5", "-01:00:01"),
+    (TargetColumn("c", "CHAR", 9), "a  ", "a"),
+    (TargetColumn("c", "BINARY_FLOAT"), "16777217", "16777216.0"),
+    (TargetColumn("c", "BINARY_DOUBLE"), "1.50", "1.5"),
+    (TargetColumn("c", "FLOAT", 126), "1.50", "1.5"),
     (
         TargetColumn("c", "uuid"),
         "{A0EEBC99-9C0B4EF8-BB6D6BB9BD380A11}",
@@ -99,6 +111,13 @@ def test_texts_that_collations_take_for_equal_fold_together() -> None:
         (TargetColumn("c", "float"), "float", False),
         (TargetColumn("c", "decimal", 10, scale=1), "decimal(10,2)", True),
         (TargetColumn("c", "char", 9), "", False),
+        (TargetColumn("c", "DATE"), "datetime(3)", True),
+        (TargetColumn("c", "DATE"), "datetime", False),
+        (TargetColumn("c", "TIMESTAMP(3)"), "datetime(6)", True),
+        (TargetColumn("c", "TIMESTAMP(6)"), "datetime(6)", False),
+        (TargetColumn("c", "NCHAR", 9), "varchar(9)", True),
+        (TargetColumn("c", "BINARY_FLOAT"), "double", True),
+        (TargetColumn("c", "NUMBER", 10, scale=1), "decimal(10,2)", True),
     ],
 )
 def test_a_column_that_keeps_less_than_the_source_is_known_by_both_types(

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.kafka.client.options import Client, client_options
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

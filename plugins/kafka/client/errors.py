@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, CdcError, ConfigError
+from cdcbus.plugins.errors import (
+    CHECK_BROKERS,
+    BusError,
+    BusRejected,
+    BusUnavailable,
+    CdcError,
+    ConfigError,
+)
 
 
 class LibraryLog:
@@ -138,7 +145,7 @@ class Refusals:
                 "check the task's settings kafka.security.protocol, kafka.sasl.* and kafka.ssl.*"
             )
             return BusRejected(f"Kafka at {servers} cannot be logged in to: {reason}; {remedy}")
-        return BusUnavailable(f"no Kafka broker answers at {servers}: {reason}")
+        return BusUnavailable(f"no Kafka broker answers at {servers}: {reason}{CHECK_BROKERS}")
 
 
 def denied(servers: str, reason: str, code: int) -> BusRejected:
@@ -160,4 +167,23 @@ def invalid(servers: str, topic: str, code: int) -> BusUnavailable:
         "broker's clock than message.timestamp.after.max.ms or message.timestamp.before.max.ms "
         f"allows (before Kafka 3.6 message.timestamp.difference.max.ms){no_key}; correct the clock "
         "of this machine, or these settings of the topic"
+    )
+
+
+def are_records_lost(error: KafkaError) -> bool:
+    """Whether brokers lack records that they had acknowledged: they count those of each client. The
+    client has the same code for records that it dropped itself, as behind one that was too large.
+    """
+    is_out_of_order = error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return is_out_of_order and "skipped sequence numbers" not in error.str()
+
+
+def records_lost(servers: str, topic: str, error: KafkaError) -> BusRejected:
+    """The error for these."""
+    return BusRejected(
+        f"Kafka at {servers} lacks records of topic {topic} that it had acknowledged "
+        f"({error.str()}), as after a restore from a backup, or where a leader was elected that "
+        "lacked them (unclean.leader.election.enable). To send them again, set the position to a "
+        "place before that: cdcbus offset reset ID --to PLACE; started as it is, the task sends "
+        "what follows"
     )

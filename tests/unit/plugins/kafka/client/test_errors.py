@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
-from cdcbus.plugins.kafka import client_errors
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client import errors
+from cdcbus.plugins.kafka.client.errors import Refusals
 
 HANDSHAKE = "ssl://k:1/bootstrap: error:0A000086:SSL routines::certificate verify failed"
 
@@ -73,9 +73,9 @@ def test_a_callback_that_has_failed_by_itself_is_no_failure_of_kafka() -> None:
     failed = SystemError("a callback returned a result with an exception set")
     failed.__cause__ = TypeError("ours")
     with pytest.raises(SystemError) as raised:
-        client_errors.fatal_error(failed)
+        errors.fatal_error(failed)
     assert raised.value is failed
-    assert client_errors.fatal_error(SystemError("returned NULL without an exception")) is None
+    assert errors.fatal_error(SystemError("returned NULL without an exception")) is None
 
 
 MAKES_CLIENT = re.compile(r"\b(?:AdminClient|Producer|Consumer)\(|make_client\((?!kind)")
@@ -86,7 +86,7 @@ def test_no_client_logs_to_the_terminal() -> None:
     """Without a logger librdkafka writes to stderr, between the lines of a command."""
     loud = []
     for folder in ("plugins", "producer", "consumer", "tasks", "ops"):
-        for path in (Path(client_errors.__file__).parents[2] / folder).rglob("*.py"):
+        for path in (Path(errors.__file__).parents[3] / folder).rglob("*.py"):
             text = path.read_text()
             if MAKES_CLIENT.search(text) and not HAS_LOGGER.search(text):
                 loud.append(str(path))

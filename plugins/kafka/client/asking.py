@@ -1,0 +1,48 @@
+"""Calls of a librdkafka client that wait for brokers, so that a signal is seen meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Thread
+from time import monotonic
+from typing import TypeVar
+
+from cdcbus.plugins.errors import BusUnavailable
+
+LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 0.1
+# After which it is said what is waited for.
+SLOW_SECONDS = 2.0
+# How long an answer is still waited for once the task is to stop.
+GRACE_SECONDS = 1.0
+Answer = TypeVar("Answer")
+
+
+def asked(ask: Callable[[], Answer], servers: str, stop: Event) -> Answer:
+    """What `ask` returns or raises; BusUnavailable GRACE_SECONDS after `stop` was set, while it
+    goes on in a thread of its own: the client holds its caller, who would not see a signal."""
+    answers: list[Answer] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(ask())
+        except BaseException as error:
+            errors.append(error)
+
+    asking = Thread(target=run, name="metadata", daemon=True)
+    asking.start()
+    slow_at: float | None = monotonic() + SLOW_SECONDS
+    while asking.is_alive() and not stop.is_set():
+        if slow_at is not None and monotonic() > slow_at:
+            slow_at = None
+            LOG.warning("waiting for an answer of Kafka at %s", servers)
+        asking.join(LOOK_SECONDS)
+    # Where Kafka answers, a task that is stopped while it starts ends like any other.
+    asking.join(GRACE_SECONDS)
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise BusUnavailable(f"stopped before a Kafka broker at {servers} has answered")
+    return answers[0]
