@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -15,6 +16,7 @@ from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge, KafkaStart
 from cdcbus.plugins.transform.local_times import KEY
 from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.rule_digests import digests
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.plugins.transform.table_list import TableList, is_selected, matches_any
 
@@ -32,6 +34,12 @@ class TopicConfig:
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     # Options of librdkafka, which looks the topics up.
     look_up_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+SPARK_MASTER: Final = "local[*]"
+"""Where Spark runs by default."""
+TOPICS: Final = "consumer.source.topics"
+PARTITIONS: Final = "consumer.source.partition"
 
 
 class SchemaChange(StrEnum):
@@ -122,6 +130,26 @@ class LoadTask:
         if self.target_zone:
             zone = zone_of(self.target_zone, KEY)
         return Mapper(self.rules, self.named_tables, self.excludes, zone)
+
+    @property
+    def spark_master(self) -> str:
+        """Where Spark runs."""
+        return self.spark_options.get("spark.master", SPARK_MASTER)
+
+    @property
+    def row_rules(self) -> dict[str, str]:
+        """Digests of the keys that decide which rows are applied, and how, by the keys' names."""
+        values: dict[str, object] = {
+            TOPICS: sorted(self.source.topics),
+            PARTITIONS: sorted(self.source.partitions),
+            "consumer.source.filter": self.regexes,
+            "consumer.includes": (self.includes, self.include_patterns),
+            "consumer.excludes": (self.excludes, self.exclude_patterns),
+            "consumer.skippedOperations": self.skipped_operations,
+            "consumer.eventProcessor.className": self.processor,
+            "mapper[i]": self.rules,
+        }
+        return digests(values)
 
     def is_heartbeat(self, table: TableId) -> bool:
         """Whether rows of this source table are heartbeats, which are timed, not applied. Names

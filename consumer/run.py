@@ -43,7 +43,7 @@ from cdcbus.consumer.batch.sink import Applier, make_applier
 from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.batch.tail import follow
 from cdcbus.consumer.batch.topic_watch import TopicWatch, leader_epochs
-from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.config import PARTITIONS, TOPICS, LoadTask
 from cdcbus.consumer.offsets.bounds import bounded
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE
@@ -52,17 +52,21 @@ from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.dead_letter_topic import dead_letters_of
 from cdcbus.consumer.records.late import begun_before
+from cdcbus.consumer.spark.settings import is_cluster
 from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, LogRefilled
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.task_status import TaskStatus
+from cdcbus.plugins.transform.rule_digests import changed, warn_of_changes
 
 if TYPE_CHECKING:
     from cdcbus.consumer.spark.session import OpenSpark
 
 LOG = logging.getLogger(__name__)
+# The keys that decide which partitions are read.
+BY_PARTITION = (TOPICS, PARTITIONS)
 
 
 def run(
@@ -86,7 +90,9 @@ def run(
     task = bounded(task)
     with (
         dead_letters_of(task) as dead_letters,
-        closing(make_applier(task, stop, dead_letters.put if dead_letters else None)) as applier,
+        closing(
+            make_applier(task, stop, dead_letters.put if dead_letters else None, status)
+        ) as applier,
         SparkBeside(task, open_spark, stop) as spark,
     ):
         if dead_letters and not applier.is_dry_run:
@@ -114,6 +120,7 @@ class _Running:
     positions: StoredPositions = field(init=False)
     # Where the first attempt begins, and whether in the bulk gear; None for the later ones.
     first: tuple[Starts, bool] | None = None
+    is_warned_of_cluster: bool = False
 
     def __post_init__(self) -> None:
         self.size = BatchSize(self.task.task_id, self.task.max_records_per_batch)
@@ -125,7 +132,11 @@ class _Running:
         starts, is_bulk = self.first or self.find_start()
         self.first = None
         if not self.applier.is_dry_run:
-            take_over(self.applier, self.positions, starts)
+            self._warn_of_rules()
+            self._warn_of_partitions(starts)
+            take_over(self.task, self.applier, self.positions, starts)
+        # Only now: an attempt that could not take them over has not come that far.
+        self.progress.begin(starts)
         watch = TopicWatch(self.task, starts.topic_ids, self.progress)
         self.status.reading(shown(self.progress.next_offsets))
         self.report(self.progress)
@@ -137,6 +148,53 @@ class _Running:
             self._keep_refilled(starts, watch.logs.found)
             raise
 
+    def _warn_of_rules(self) -> None:
+        task = self.task
+        # A partition that is named, or not any more, keeps its own place.
+        now = {name: each for name, each in task.row_rules.items() if name not in BY_PARTITION}
+        for topic, rules in self.positions.rules().items():
+            before = {name: each for name, each in rules.items() if name not in BY_PARTITION}
+            warn_of_changes(
+                task.task_id,
+                before,
+                now,
+                f"its place in {topic}",
+                "Compare the target by cdcbus verify, whose --repair sends what it lacks",
+            )
+
+    def _warn_of_partitions(self, starts: Starts) -> None:
+        """Warns of partitions that the task does not read any more, once, and of new topics whose
+        records it does not read from the first one."""
+        task = self.task
+        before = self.positions.rules().values()
+        names = {name for rules in before for name in changed(rules, task.row_rules)}
+        left = sorted({*starts.unread, *self.applier.seen} - starts.offsets.keys())
+        if left and not names.isdisjoint(BY_PARTITION):
+            LOG.warning(
+                "task %s does not read %s any more, by %s and %s: what comes there does not reach "
+                "the target. Its place is kept: if it is named again, reading resumes there",
+                task.task_id,
+                ", ".join(map(str, left)),
+                TOPICS,
+                PARTITIONS,
+            )
+        if starts.by_rule.keys() == starts.offsets.keys():
+            return  # the first start
+        for partition, low in sorted(starts.by_rule.items()):
+            offset = starts.offsets[partition]
+            if offset > low:
+                LOG.warning(
+                    "task %s: %s is new to it and begins at offset %d, by the rule for a first "
+                    "start: records from %d on are held and are not applied. To have them, stop "
+                    "the task and run cdcbus offset reset %s --to earliest --topic %s",
+                    task.task_id,
+                    partition,
+                    offset,
+                    low,
+                    task.task_id,
+                    partition.topic,
+                )
+
     def find_start(self) -> tuple[Starts, bool]:
         """Fences the predecessor; returns where to begin, and whether in the bulk gear."""
         task = self.task
@@ -146,22 +204,22 @@ class _Running:
         if self.positions.has_begun:
             reached = progress.next_offsets
             passed = progress.last
-        with TopicLogs(task) as logs:
+        with TopicLogs(task, stop=self.stop) as logs:
             # Before the logs are compared: a leader elected later has another epoch.
             progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
             starts = find_starts(task, logs, self.applier, self.stores, reached, passed)
-            progress.begin(task.task_id, starts)
+            progress.lose(task.task_id, starts.lost)
             progress.begun = begun_before(logs, starts.offsets, task.converter)
             ahead, record_bytes = logs.ahead(starts.offsets)
         if record_bytes:
             self.size.saw(1, record_bytes)
-        return starts, self.size.is_backlog(ahead) and self._is_spark_up()
+        return starts, self.size.is_backlog(ahead) and self._is_spark_up(starts.offsets)
 
     def _read(self, batches: BatchApplier, watch: TopicWatch, is_bulk: bool) -> None:
         """Reads in one gear after the other, each from where the other has stopped."""
         while not self._is_over():
             if not is_bulk:
-                follow(self.task, batches, self.size, watch, self.stop, self._is_spark_up)
+                follow(self.task, batches, self.size, watch, self.stop, self._is_spark_up_by_now)
             is_bulk = False
             if not self._is_over():
                 self._stream_backlog(batches, watch)
@@ -181,14 +239,35 @@ class _Running:
         )
         LOG.info("task %s: Spark leaves off, %s", task.task_id, shown(progress.next_offsets))
 
-    def _is_spark_up(self) -> bool:
+    def _is_spark_up_by_now(self) -> bool:
+        return self._is_spark_up(self.progress.next_offsets)
+
+    def _is_spark_up(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Starts Spark unless it has been started; returns whether it is up, and ready to read
-        on. Called when a backlog has built up. A dry run never uses executors."""
-        if self.applier.is_dry_run:
+        on from these offsets. Called when a backlog has built up. A dry run never uses
+        executors."""
+        if self.applier.is_dry_run or self._is_unfenced_cluster():
             return False
-        offsets = self.progress.next_offsets
         self.spark.start(len(offsets), offsets)
         return self.spark.is_ready
+
+    def _is_unfenced_cluster(self) -> bool:
+        """Whether nothing at the target stops an executor of a cluster that was wrongly thought to
+        be lost: it would write its old slice after the newer ones of its successor."""
+        master = self.task.spark_master
+        if self.applier.commits_offsets or not is_cluster(master):
+            return False
+        if not self.is_warned_of_cluster:
+            self.is_warned_of_cluster = True
+            LOG.warning(
+                "task %s: the backlog is read without executors (spark.master=%s): the target "
+                "keeps no offsets, so an executor that was wrongly thought to be lost could "
+                "replace newer rows by older ones. Let the task create table cdcbus_position in a "
+                "database, or set loader.source.transaction=true for topics",
+                self.task.task_id,
+                master,
+            )
+        return True
 
     def _keep_refilled(self, starts: Starts, found: Refilled | None) -> None:
         """Stores the record that the log no longer holds, so that the next start refuses, too.
@@ -198,7 +277,8 @@ class _Running:
         last = {**self.progress.last, found.partition: found.last}
         try:
             offsets = self._offsets_by_now()
-            take_over(self.applier, self.positions, replace(starts, offsets=offsets, last=last))
+            starts = replace(starts, offsets=offsets, last=last)
+            take_over(self.task, self.applier, self.positions, starts)
         except CdcError as error:
             LOG.warning(
                 "task %s: that the log was refilled could not be stored, so the next start may not "

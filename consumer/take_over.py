@@ -36,12 +36,13 @@ def find_starts(
     return starts
 
 
-def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> None:
+def take_over(task: LoadTask, applier: Applier, positions: StoredPositions, starts: Starts) -> None:
     """Writes the offsets at which the task resumes to the target and then to ZooKeeper. ZooKeeper
     comes last, so that an edit counts until the target knows of it. Raises OffsetConflict, and what
     StoredPositions raises."""
     taken: list[AppliedOffset] = []
     marks: dict[str, Mark] = {}
+    rules = task.row_rules
     for partition, offset in starts.offsets.items():
         topic_id = starts.topic_ids.get(partition.topic, "")
         marks[partition.topic] = Mark(
@@ -50,6 +51,7 @@ def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> N
             is_committed=applier.commits_offsets,
             target=starts.target_kind,
             unread=of_topic(partition.topic, starts.unread_written),
+            rules=rules,
         )
         version = positions.position_version(partition)
         details = Details(topic_id, last=starts.last.get(partition))

@@ -21,9 +21,11 @@ from cdcbus.consumer.apply.lookahead import LookAhead, ReadOn, no_future
 from cdcbus.consumer.apply.prepare import Prepared, Preparer
 from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.together import Together
+from cdcbus.consumer.apply.watermark import ReadBeside
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.merge.mapped_change import target_tables
 from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
-from cdcbus.consumer.offsets.moves import ReadFirst, no_records
+from cdcbus.consumer.offsets.moves import ReadFirst, begins_anew, no_records
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
@@ -63,11 +65,13 @@ class PartitionApplier:
         partitions_at_once: int = 1,
         read_on: ReadOn = no_future,
         read_first: ReadFirst = no_records,
+        read_beside: ReadBeside = lambda _, __: (),
     ) -> None:
         """`put_dead_letters` returns when they are durable; a dry run only logs what it
         would put; None: changes that cannot be applied raise. `partitions_at_once`: the
         number of the loader's connections. `read_on` reads a partition's records after a
-        batch, `read_first` those with which a start begins."""
+        batch, `read_first` those with which a start begins, `read_beside` those that came
+        since partitions were added."""
         self._task = task
         self.partitions_at_once = partitions_at_once
         self._loader = loader
@@ -82,8 +86,13 @@ class PartitionApplier:
         self.arrivals = ArrivalClock()
         self._scattered = ScatteredTables(task, loader, converter)
         self._read_first = read_first
+        self._read_beside = read_beside
+        self._has_taken_over = False
+        # Added partitions, before whose records others were applied without versions.
+        self._not_caught_up: Sequence[TopicPartition] = ()
         self._decoder = decoder = Decoder(task, converter, process, self._plans, self._scattered)
         older = OlderChanges(task, self._scattered, self._held, read_on, decoder.steps_to)
+        self._older = older
         deletes = Deletes(read_on, decoder.steps_to)
         self._preparer = Preparer(
             converter=converter,
@@ -138,15 +147,18 @@ class PartitionApplier:
         found = self._loader.fence()
         self.keeps_offsets = found is not None
         self._held.set(found or [])
+        self._scattered.look_again()
         return found or []
 
     def begin(self, _partition: TopicPartition, _seen: AppliedOffset | None) -> None:
         """Reads the offsets of all partitions, and fences nobody: another partition of the same
         driver may be applied at the same time."""
         self._held.set(self._loader.applied_offsets())
+        self._scattered.look_again()
 
     def let_go(self) -> None:
-        """Does nothing: no connection belongs to a partition."""
+        """Expects others to delete rows; no connection belongs to a partition."""
+        self._loader.forget_rows()
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
         """Stores all offsets in one transaction, in the epoch that `applied_offsets` has begun."""
@@ -160,6 +172,10 @@ class PartitionApplier:
                 break
         else:
             self._look_at_starts(in_order)
+        self._catch_up_versions()
+        if self._is_set_back(in_order):
+            self._loader.accept_tables()
+        self._has_taken_over = True
         taken = list(map(self._held.taken_over, in_order))
         with self._loader.transaction() as transaction:
             for offset in taken:
@@ -188,16 +204,27 @@ class PartitionApplier:
                     "records; resuming from what it holds"
                 )
 
+    def lost_tables(self) -> list[str]:
+        return self._loader.lost_tables()
+
+    def _is_set_back(self, offsets: Sequence[AppliedOffset]) -> bool:
+        """Whether the task begins, or an operator has it apply rows again: into tables that were
+        made anew for that, maybe."""
+        # Of a target that keeps none, only the first look of this process.
+        if not self.seen:
+            return not self._has_taken_over
+        for offset in offsets:
+            seen = self.seen.get(offset.topic_partition)
+            # A partition without one was added, which says nothing about the tables.
+            if seen is not None and offset.next_offset < seen.next_offset:
+                return True
+        return False
+
     def _look_at_starts(self, offsets: Sequence[AppliedOffset]) -> None:
         """Looks whether rows have changes in several partitions from before the task knew them,
         where it begins to read a partition, or goes back in one."""
-        starts: dict[TopicPartition, int] = {}
-        is_known = True
-        for offset in offsets:
-            starts[offset.topic_partition] = offset.next_offset
-            seen = self.seen.get(offset.topic_partition)
-            is_known &= seen is not None and offset.next_offset >= seen.next_offset
-        if is_known:
+        starts = {offset.topic_partition: offset.next_offset for offset in offsets}
+        if not begins_anew(starts, dict(self._held.next_offsets())):
             return
         first = self._read_first(starts)
         if topic := first.grown_topic():
@@ -207,7 +234,12 @@ class PartitionApplier:
 
     def add_partitions(self, offsets: Sequence[AppliedOffset], reason: str) -> None:
         self.scatter(reason)
-        if self.is_dry_run or not self.keeps_offsets:
+        if self.is_dry_run:
+            return
+        # Until it is done: an error in between is followed by another take-over.
+        self._not_caught_up = [offset.topic_partition for offset in offsets]
+        self._catch_up_versions()
+        if not self.keeps_offsets:
             return
         added: list[AppliedOffset] = []
         for offset in offsets:
@@ -221,6 +253,20 @@ class PartitionApplier:
             for offset in added:
                 transaction.store_offset(offset, self.seen.get(offset.topic_partition))
         self._held.set([*self.seen.values(), *added])
+
+    def _catch_up_versions(self) -> None:
+        """Stores the versions of what was applied since added partitions have had records, where a
+        single one was read until now: without record keys, and so without versions."""
+        added = self._not_caught_up
+        if not added or len(self.seen) != 1:
+            return
+        for partition, records in self._read_beside(added, dict(self._held.next_offsets())):
+            # Unreadable records have been refused already.
+            steps = self._decoder.steps(partition, records, BatchReport(), [])
+            versions, _ = self._scattered.version_tables(target_tables(steps))
+            with self._loader.transaction() as transaction:
+                self._older.without(transaction, versions, steps, BatchReport())
+        self._not_caught_up = ()
 
     def scatter(self, reason: str) -> None:
         """From now on expects records of any row in several partitions."""
@@ -296,6 +342,9 @@ class PartitionApplier:
                     prepared = self._preparer.prepared(partition, before)
                     continue
                 report = BatchReport()
+                # Nothing is applied, so the target is not beyond markers before the change either.
+                if held := self._held.get(partition):
+                    end = min(end, held.next_offset)
             report.altered += self._plans.take_altered()
             if reason:
                 raise PartitionWaits(reason, end, report)

@@ -17,7 +17,7 @@ from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.lookahead import LookAhead
 from cdcbus.consumer.apply.prepare import Prepared, Preparer
 from cdcbus.consumer.apply.row_order import overtaken_reason
-from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
+from cdcbus.consumer.apply.scattered import FoundScattered, OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.writer import write_net
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.columnar import NetColumns
@@ -58,11 +58,6 @@ class _RefusedAtCommit(Exception):
     """The target has refused at the commit what it had accepted before."""
 
 
-class _FoundScattered(Exception):
-    """Another partition has found meanwhile that rows of a table have changes in several
-    partitions."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
     """Writes prepared changes, with their offset, in one transaction; where the target refuses
@@ -94,15 +89,26 @@ class Attempts:
                 self._look_again(prepared)
                 attempt.is_sure = True
             except RetryWithout as again:
-                attempt.refused[again.offset] = again.reason
+                attempt.refused |= again.refused
             except _RefusedAtCommit:
                 attempt.is_checked_at_once = True
-            except _FoundScattered:
+            except FoundScattered:
                 self.scattered.look_again(prepared.alone)
-                prepared = self.preparer.in_rows(prepared)
+                prepared = self._with_versions(prepared, attempt)
+            except (DataError, TargetRejected):
+                # A change that is older than its row is left out, and not refused.
+                if not (prepared.alone and self.scattered.look_again(prepared.alone)):
+                    raise
+                prepared = self._with_versions(prepared, attempt)
             # The record for which the columns were refused is found row by row.
             if prepared.net:
                 prepared = self.preparer.in_rows(prepared)
+
+    def _with_versions(self, prepared: Prepared, attempt: _Attempt) -> Prepared:
+        """The same part once tables are known to be scattered: what was refused until now can be
+        too old."""
+        attempt.refused.clear()
+        return self.preparer.in_rows(prepared)
 
     def _look_again(self, prepared: Prepared) -> None:
         """Raises TargetUnavailable when a table has been altered; then its known definition is
@@ -117,7 +123,7 @@ class Attempts:
         self, prepared: Prepared, part: PartitionSlice, attempt: _Attempt
     ) -> BatchReport:
         """Makes one attempt. Raises SchemaStale, RetryWithout, Blocked when the partition must
-        wait, _RefusedAtCommit, and _FoundScattered."""
+        wait, _RefusedAtCommit, and FoundScattered."""
         started = perf_counter()
         is_written = False
         seen = self.held.get(part.partition)
@@ -128,13 +134,13 @@ class Attempts:
                 if attempt.is_checked_at_once:
                     transaction.check_at_once()
                 report, dead_letters = self._written(transaction, prepared, part, attempt)
+                _check_alone(transaction, prepared)
                 # Durable before the offset moves past them: after a kill in between they are put
                 # again.
                 if dead_letters and self.put_dead_letters:
                     self.put_dead_letters(dead_letters)
-                # Another process may have made a version table since this part was prepared.
-                if prepared.alone and transaction.has_version_table(prepared.alone):
-                    raise _FoundScattered
+                    # Again, as that can take a while.
+                    _check_alone(transaction, prepared)
                 transaction.store_offset(done, seen)
                 applied = perf_counter()
                 is_written = True
@@ -212,3 +218,10 @@ class Attempts:
             return None
         report.committed(net.first_commit_ms, net.last_commit_ms)
         return report
+
+
+def _check_alone(transaction: LoadTransaction, prepared: Prepared) -> None:
+    """Raises FoundScattered where another process may have made a version table since this part was
+    prepared."""
+    if prepared.alone and transaction.has_version_table(prepared.alone):
+        raise FoundScattered

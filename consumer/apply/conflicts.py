@@ -8,7 +8,7 @@ rows is free when its turn comes. A change that another row blocks is deferred.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -27,7 +27,7 @@ from cdcbus.consumer.apply.writer import (
     write_net,
 )
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow, makes_void
+from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow, makes_void, target_tables
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
@@ -67,12 +67,12 @@ class Blocked(Exception):
 
 
 class RetryWithout(Exception):
-    """A record is refused after other rows of it were applied: the transaction is retried without
-    it."""
+    """Records are refused after a part of what they bring was written, other rows or a version: the
+    transaction is retried without them. `refused`: their offsets, and why."""
 
-    def __init__(self, offset: int, reason: DataError | TargetRejected) -> None:
-        super().__init__(offset, reason)
-        self.offset, self.reason = offset, reason
+    def __init__(self, refused: Mapping[int, DataError | TargetRejected]) -> None:
+        super().__init__(refused)
+        self.refused = refused
 
 
 class _Deferred(NamedTuple):
@@ -106,6 +106,8 @@ class ConflictResolver:
     done: int = 0
     deferred: list[_Deferred] = field(default_factory=list)
     same_row: SameRow | None = None
+    # Refused records with rows whose version is written -> why.
+    versioned: dict[int, DataError | TargetRejected] = field(default_factory=dict)
 
     def resolve(self) -> None:
         """Applies everything that the target accepts; the rest becomes dead letters, or
@@ -120,6 +122,8 @@ class ConflictResolver:
                 self._resolve_record(begin, end)
                 begin = end
         self._resolve_deferred()
+        if self.versioned:
+            raise RetryWithout(self.versioned)
 
     def resolve_overtaken(
         self, overtaken: Sequence[Overtaken], deletes: Deletes, arrivals: ArrivalClock
@@ -143,7 +147,7 @@ class ConflictResolver:
         if not self.is_sure:
             raise SchemaStale from reason
         if self.dead_letters is not None:
-            raise RetryWithout(step.offset, reason)
+            raise RetryWithout({step.offset: reason})
         refuse(None, self.part.partition, step.offset, reason)
         raise reason
 
@@ -182,7 +186,10 @@ class ConflictResolver:
         self.done = end
 
     def _resolve_levels(self) -> bool:
-        """Applies all steps level by level; returns whether the target accepts them."""
+        """Applies all steps level by level; returns whether the target accepts them. Levels do not
+        keep the order of rows that the target's foreign keys change."""
+        if any(table.cascades for table in target_tables(self.steps).values()):
+            return False
         parts = levels(self.steps)
         report = BatchReport()
         if len(parts) < 2:
@@ -306,7 +313,7 @@ class ConflictResolver:
         makes_dead_letters = self.is_sure and self.dead_letters is not None
         # A dead letter is a whole record, so the parts of it that were applied must be undone.
         if makes_dead_letters and not may_wait and not is_alone:
-            raise RetryWithout(step.offset, reason)
+            raise RetryWithout({step.offset: reason})
         self._give_up([step], reason)
 
     def _retry(self, step: MappedChange) -> list[_Deferred]:
@@ -359,6 +366,9 @@ class ConflictResolver:
             raise SchemaStale from error
         self.send_to_dead_letters(steps, error)
         for step in steps:
+            # With the version of a row that is not written, older changes would be left out.
+            if step.stands_for_row:
+                self.versioned[step.offset] = error
             # Changes of earlier records that this step holds are not to blame, and are retried.
             for held in step.held:
                 if held.offset != step.offset:

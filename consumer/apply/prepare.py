@@ -17,7 +17,7 @@ from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import Converter, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.transform.plan import Plan
 
 
@@ -44,6 +44,16 @@ class Prepared:
                 found[name] = net.batch.table
         return found
 
+    def mixes_cascades(self) -> bool:
+        """Whether some changes of tables with cascading keys are merged by columns, and others are
+        not: between these there would be no order."""
+        if self.net is None:
+            return False
+        merged = [net.batch.table for net in self.net.tables.values()]
+        if not any(table.cascades for table in merged):
+            return False
+        return any(table.cascades for table in target_tables(self.steps).values())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparer:
@@ -59,18 +69,27 @@ class Preparer:
     def prepared(self, partition: TopicPartition, records: Records) -> Prepared:
         """Prepares records. Raises DataError for a record that cannot be read, unless it becomes a
         dead letter; UnmappedColumn, and errors that pass with time."""
+        prepared = self._decoded(partition, records, are_cascading_merged=True)
+        if prepared.mixes_cascades():
+            prepared = self._decoded(partition, records, are_cascading_merged=False)
+        # The steps can show that rows of a table are scattered, unlike the columns.
+        if prepared.net and self.scattered.is_any_shown(prepared.net.tables):
+            return self.in_rows(prepared)
+        return self._ordered(prepared)
+
+    def _decoded(
+        self, partition: TopicPartition, records: Records, *, are_cascading_merged: bool
+    ) -> Prepared:
+        """Decodes records. `are_cascading_merged`: inserts of tables with cascading keys are merged
+        by columns, too."""
         started = perf_counter()
         report = BatchReport(records=len(records))
         dead_letters = self._dead_letters()
-        net = self._net_columns(partition, records)
+        net = self._net_columns(partition, records, are_cascading_merged)
         one_by_one = records.take(net.row_at_a_time) if net else records
         steps = self.decoder.steps(partition, one_by_one, report, dead_letters)
         report.decode_ms = (perf_counter() - started) * 1000
-        prepared = Prepared(partition, records, net, steps, report, dead_letters)
-        # The steps can show that rows of a table are scattered, unlike the columns.
-        if net and self.scattered.is_any_shown(net.tables):
-            return self.in_rows(prepared)
-        return self._ordered(prepared)
+        return Prepared(partition, records, net, steps, report, dead_letters)
 
     def in_rows(self, prepared: Prepared) -> Prepared:
         """Prepares the same records again, row by row instead of by columns."""
@@ -87,17 +106,21 @@ class Preparer:
         # Without keys there are no other partitions.
         if prepared.records.keys is None:
             return prepared
-        # A row without a key cannot be distinguished from others, so it has no version.
-        tables = {name: table for name, table in prepared.tables().items() if table.key}
-        versions, alone = self.scattered.version_tables(tables)
+        versions, alone = self.scattered.version_tables(prepared.tables())
         return replace(prepared, versions=versions, alone=alone)
 
-    def _net_columns(self, partition: TopicPartition, records: Records) -> NetColumns | None:
+    def _net_columns(
+        self, partition: TopicPartition, records: Records, are_cascading_merged: bool
+    ) -> NetColumns | None:
         if len(records) < MIN_RECORDS or not self.is_by_columns:
             return None
         keys = records.keys
 
         def is_in_order(group: RowGroup, plan: Plan) -> bool:
+            # Inserts alone delete and change no other rows.
+            is_insert = are_cascading_merged and group.op is Op.INSERT
+            if plan.target.cascades and not is_insert:
+                return False
             if self.scattered.has_topics:
                 first = records.values[group.records[0].as_py()].as_py()
                 if self.scattered.has_moved(group.table.id, partition.topic, first):

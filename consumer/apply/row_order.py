@@ -25,7 +25,7 @@ from cdcbus.plugins.contracts import (
     TargetTable,
     Writes,
 )
-from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
+from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.cells.equal_keys import respelled, texts_of
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
@@ -238,20 +238,34 @@ def _delete_of(step: MappedChange, key: Key) -> MappedChange:
 
 
 def _known(
-    transaction: LoadTransaction, versions: TargetTable, keys: Sequence[Key]
+    transaction: LoadTransaction,
+    versions: TargetTable,
+    keys: Sequence[Key],
+    *,
+    is_again: bool = False,
 ) -> dict[Key, KnownRow]:
     """The target's versions of the rows with these keys. Keys that its columns cannot hold are left
-    out: writing such a row will report that."""
+    out: writing such a row will report that. Raises TargetUnavailable where other transactions
+    insert them again and again."""
     if not keys:
         return {}
     try:
         with transaction.savepoint():
             return dict(zip(keys, transaction.row_versions(versions, keys), strict=True))
+    except RowConflict as error:
+        # Oracle's MERGE waits for another transaction that inserts the same key, and then refuses
+        # it instead of finding it. A new statement finds it.
+        if not is_again:
+            return _known(transaction, versions, keys, is_again=True)
+        if len(keys) == 1:
+            raise TargetUnavailable(
+                f"another transaction adds the same row to table {versions.id}: {error}"
+            ) from error
     except (DataError, TargetRejected):
         if len(keys) == 1:
             return {}
-        middle = len(keys) // 2
-        return {
-            **_known(transaction, versions, keys[:middle]),
-            **_known(transaction, versions, keys[middle:]),
-        }
+    middle = len(keys) // 2
+    return {
+        **_known(transaction, versions, keys[:middle]),
+        **_known(transaction, versions, keys[middle:]),
+    }

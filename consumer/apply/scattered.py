@@ -30,6 +30,10 @@ from cdcbus.plugins.transform.plan import Plan
 LOG = logging.getLogger(__name__)
 
 
+class FoundScattered(Exception):
+    """Another process has found that rows of a table have changes in several partitions."""
+
+
 class ScatteredTables:
     """The target tables whose rows have changes in several partitions, as far as known.
     Thread-safe."""
@@ -72,23 +76,29 @@ class ScatteredTables:
             )
         self.are_all = self._loader.is_scattered()
 
-    def look_again(self, tables: Sequence[TargetTable]) -> None:
-        """Looks again which of these tables are scattered, after another process has found some.
-        Raises TargetError."""
+    def look_again(self, tables: Sequence[TargetTable] = ()) -> bool:
+        """Looks which of these tables other processes, or former ones, have found scattered, and
+        whether all are; returns whether there are any. Raises TargetError."""
         self.are_all = self._loader.is_scattered()
+        is_any = False
         for table in tables:
             if self._loader.version_table(table, make=False):
                 self._tables.add(table.id)
+                is_any = True
+        return self.are_all or is_any
 
     def version_tables(
         self, tables: Mapping[TableId, TargetTable]
     ) -> tuple[dict[TableId, TargetTable], list[TargetTable]]:
         """Returns the version tables of the scattered ones among these tables, and the tables that
-        are not scattered. Version tables are created outside the transaction that writes them.
-        Raises TargetError."""
+        are not known to be scattered. Version tables are created outside the transaction that
+        writes them. Raises TargetError."""
         versions: dict[TableId, TargetTable] = {}
         alone: list[TargetTable] = []
         for name, table in tables.items():
+            # A row without a key cannot be distinguished from others, so it has no version.
+            if not table.key:
+                continue
             if not self.holds(table):
                 alone.append(table)
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -17,7 +17,7 @@ from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.levels import in_source_order
 from cdcbus.consumer.apply.lookahead import LookAhead, no_future
 from cdcbus.consumer.apply.row_order import overtaken_reason
-from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
+from cdcbus.consumer.apply.scattered import FoundScattered, OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.writer import count_superseded
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange, target_tables
@@ -94,14 +94,11 @@ class Together:
             return {}
         merged = in_source_order(decoded)
         tables = target_tables(map(itemgetter(1), merged))
-        versions, _ = self.scattered.version_tables(tables)
         # First as it is, then with constraints checked immediately, then cut where that attempt was
         # blocked.
         for is_checked_at_once in (False, True, True):
             try:
-                report = self._write_together(
-                    partitions, merged, ends, versions, is_checked_at_once
-                )
+                report = self._write_together(partitions, merged, ends, tables, is_checked_at_once)
             except Blocked as blocked:
                 LOG.info(
                     "task %s: partitions are applied together up to where one waits: %s",
@@ -149,11 +146,29 @@ class Together:
         partitions: Sequence[PartitionPart],
         merged: Sequence[tuple[TopicPartition, MappedChange]],
         ends: dict[TopicPartition, int],
-        versions: dict[TableId, TargetTable],
+        tables: Mapping[TableId, TargetTable],
         is_checked: bool,
     ) -> BatchReport:
-        """Writes all steps in one transaction. Raises Blocked with the index in `merged` before
-        which all can be applied."""
+        """Writes all steps in one transaction, again with versions where another process has found
+        tables to be scattered. Raises Blocked with the index in `merged` before which all can be
+        applied."""
+        while True:
+            versions, alone = self.scattered.version_tables(tables)
+            try:
+                return self._write_once(partitions, merged, ends, versions, alone, is_checked)
+            except FoundScattered:
+                self.scattered.look_again(alone)
+
+    def _write_once(
+        self,
+        partitions: Sequence[PartitionPart],
+        merged: Sequence[tuple[TopicPartition, MappedChange]],
+        ends: dict[TopicPartition, int],
+        versions: Mapping[TableId, TargetTable],
+        alone: Sequence[TargetTable],
+        is_checked: bool,
+    ) -> BatchReport:
+        """Makes one attempt; raises FoundScattered as well."""
         # Offsets of several partitions have no common order, so the index of a record's first
         # change stands in for its offset.
         places: dict[tuple[TopicPartition, int], int] = {}
@@ -190,6 +205,8 @@ class Together:
                 is_logged=False,
             )
             resolver.resolve()
+            if alone and transaction.has_version_table(alone):
+                raise FoundScattered
             for offset in done:
                 transaction.store_offset(offset, self.held.get(offset.topic_partition))
         self.held.by_partition |= by_partition(done)

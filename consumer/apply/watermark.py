@@ -3,16 +3,19 @@ still holds itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from typing import NamedTuple
 
-from cdcbus.consumer.apply.row_order import is_older, place_of
+import pyarrow as pa
+
+from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, place_of
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
 from cdcbus.consumer.records.late import begun_before, is_late
-from cdcbus.consumer.records.records import Record
+from cdcbus.consumer.records.records import Record, Records
 from cdcbus.plugins.contracts import Converter, RowVersion
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.positions import TopicPartition
@@ -20,6 +23,15 @@ from cdcbus.plugins.start import Replay
 
 # The number of a waiting partition's records that one call looks at.
 MOST_RECORDS = 1000
+# The size of the parts in which `read_beside` yields records.
+PART_RECORDS = 5000
+PART_BYTES = 8 << 20
+
+ReadBeside = Callable[
+    [Iterable[TopicPartition], Mapping[TopicPartition, int]],
+    Iterable[tuple[TopicPartition, Records]],
+]
+"""See `read_beside`."""
 
 
 class _Head(NamedTuple):
@@ -142,6 +154,56 @@ def read_on(task: LoadTask, partition: TopicPartition, offset: int) -> Iterator[
                 return
             if not is_late(begun, at, value, task.converter):
                 yield at, value
+
+
+def read_beside(
+    task: LoadTask, added: Iterable[TopicPartition], known: Mapping[TopicPartition, int]
+) -> Iterator[tuple[TopicPartition, Records]]:
+    """Yields, in parts, the records that came into `known` partitions, before these offsets, since
+    `added` ones have had records. Raises BusError."""
+    with TopicLogs(task) as logs:
+        since: list[int] = []
+        for partition in added:
+            low, _ = logs.bounds(partition)
+            if first := _next_record(task, logs, partition, low):
+                _, came_ms, _ = first
+                since.append(came_ms - NEAR_MS)
+        if not since:
+            return
+        for partition, end in known.items():
+            begin = logs.at_time(partition, min(since))
+            if begin is not None and begin < end:
+                for part in _parts(logs.records(partition, begin), end):
+                    yield partition, part
+
+
+def _parts(
+    records: Generator[tuple[int, int, bytes | None], None, int], end: int
+) -> Iterator[Records]:
+    part: list[tuple[int, int, bytes | None]] = []
+    bytes_ = 0
+    with closing(records):
+        for record in records:
+            offset, _, value = record
+            if offset >= end:
+                break
+            part.append(record)
+            bytes_ += len(value or b"")
+            if len(part) >= PART_RECORDS or bytes_ >= PART_BYTES:
+                yield _columns(part)
+                part = []
+                bytes_ = 0
+    if part:
+        yield _columns(part)
+
+
+def _columns(records: Iterable[tuple[int, int, bytes | None]]) -> Records:
+    offsets, times, values = zip(*records, strict=True)
+    return Records(
+        pa.array(offsets, pa.int64()),
+        pa.array(values, pa.binary()),
+        times=pa.array(times, pa.int64()),
+    )
 
 
 def is_beyond(task: LoadTask, offset: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby
 from operator import attrgetter
 from time import perf_counter
 
@@ -15,7 +15,7 @@ from cdcbus.consumer.merge.fold import merge
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.contracts import Counts, LoadTransaction, TableBatch, Writes
-from cdcbus.plugins.rowchange import RowChange, TableId
+from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
 
@@ -28,17 +28,33 @@ def write_net(
 ) -> BatchReport:
     """Writes the net effect of the steps, and the `known` net effects of other tables. Tables are
     written in the order of their weights, then of their first changes; rows are deleted in reverse
-    order."""
+    order. Where a foreign key of the target changes rows on its own, the changes keep the source's
+    order: see `_runs`."""
     report = BatchReport()
     tables: dict[TableId, list[MappedChange]] = {}
     for step in steps:
         tables.setdefault(step.plan.target.id, []).append(step)
+    # Tables of the same weight stay in the order of their first change.
+    ranks: dict[TableId, tuple[int, int]] = {}
+    for number, table in enumerate([*known, *tables]):
+        ranks[table] = task.weight(table), number
     batches = [net.batch for net in known.values()]
-    batches += [net_of(task, table_steps, report) for table_steps in tables.values()]
-    # Stable: tables of the same weight stay in the order of their first change.
-    batches.sort(key=lambda batch: task.weight(batch.table.id))
+    cascading = set[TableId]()
+    for table, table_steps in tables.items():
+        if table_steps[0].plan.target.cascades:
+            cascading.add(table)
+        else:
+            batches.append(net_of(task, table_steps, report))
+    batches.sort(key=lambda batch: ranks[batch.table.id])
+    runs: list[TableBatch] = []
+    before = len(batches)
+    if cascading:
+        in_order = [step for step in steps if step.plan.target.id in cascading]
+        runs = [net_of(task, run, report) for run in _runs(in_order)]
+        first = min(ranks[table] for table in cascading)
+        before = sum(ranks[batch.table.id] < first for batch in batches)
     counts: defaultdict[TableId, Counts] = defaultdict(Counts)
-    for batch in _phases(batches):
+    for batch in _phases(batches, runs, before):
         started = perf_counter()
         counts[batch.table.id].add(transaction.write(batch))
         report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
@@ -88,18 +104,43 @@ def with_unique_emptied(step: MappedChange) -> TableBatch:
     return TableBatch(table, writes=[Writes((*table.key, *emptied), [row], may_insert=False)])
 
 
-def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
+def _runs(steps: Sequence[MappedChange]) -> Iterator[list[MappedChange]]:
+    """Cuts steps in source order into runs of one table, in which rows are either deleted or
+    written: the net effect of each run, one after the other, has the same effect on rows of other
+    tables as the steps one by one. A step that does both is a run of its own."""
+
+    def kind(numbered: tuple[int, MappedChange]) -> tuple[TableId, bool, int]:
+        number, step = numbered
+        op = step.change.op
+        is_alone = op is Op.TRUNCATE or step.held or (op is Op.UPDATE and len(step.keys) != 1)
+        return step.plan.target.id, op is Op.DELETE, number if is_alone else -1
+
+    for _, run in groupby(enumerate(steps), kind):
+        yield [step for _, step in run]
+
+
+def _phases(
+    batches: Sequence[TableBatch], runs: Sequence[TableBatch], before: int
+) -> Iterator[TableBatch]:
     """Yields the deletes of all tables, then the writes: children are deleted before their parents,
-    and written after them."""
-    if len(batches) == 1:
-        yield from batches
+    and written after them. The runs come as they are, after the writes of the first `before`
+    tables."""
+    if len(batches) + len(runs) == 1:
+        yield from (*batches, *runs)
         return
     for batch in reversed(batches):
         if batch.truncate or batch.deletes:
             yield replace(batch, moves=None, writes=(), swaps=())
-    for batch in batches:
-        if batch.moves or batch.writes or batch.swaps:
-            yield replace(batch, truncate=False, deletes=())
+    for batch in batches[:before]:
+        yield from _writes_of(batch)
+    yield from runs
+    for batch in batches[before:]:
+        yield from _writes_of(batch)
+
+
+def _writes_of(batch: TableBatch) -> Iterator[TableBatch]:
+    if batch.moves or batch.writes or batch.swaps:
+        yield replace(batch, truncate=False, deletes=())
 
 
 def count_superseded(report: BatchReport, step: MappedChange, changes: Sequence[RowChange]) -> None:

@@ -32,6 +32,7 @@ from cdcbus.plugins.start import Replay
 LOG = logging.getLogger(__name__)
 FORGET_SECONDS = 60.0
 COMPARE_SECONDS = 30.0
+LOOK_SECONDS = 30.0
 LOG_SECONDS = 1.0
 # During a batch nothing is received. In a shorter one that makes no difference.
 LONG_SECONDS = 5.0
@@ -64,6 +65,8 @@ class BatchApplier:
         self._is_torn = False
         self._forgot = time.monotonic()
         self._compared = time.monotonic()
+        # The first look is due before the first batch.
+        self._looked = -LOOK_SECONDS
         self._unlogged = BatchReport()
         self._logged_at = 0.0
         # A bounded replay applies nothing from this offset on.
@@ -98,6 +101,7 @@ class BatchApplier:
         that wait for each other are not an error, as they are applied in another way next."""
         # Executors have no partition yet. While they do, nobody looks around.
         self._compare_offsets()
+        self._look_at_tables()
         self.progress.batch_since = time.monotonic()
         self.progress.received.update(ends)
         self._is_torn = True
@@ -119,6 +123,7 @@ class BatchApplier:
         self._log()
         self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
         self._compare_offsets()
+        self._look_at_tables()
 
     @contextmanager
     def saved_in_the_end(self) -> Iterator[None]:
@@ -134,6 +139,9 @@ class BatchApplier:
             raise
         else:
             self._save()
+            # Notes the tables of a short run, too.
+            self._looked -= LOOK_SECONDS
+            self._look_at_tables()
         finally:
             # Nothing may be written any more once the next attempt reads them.
             self._positions.rest()
@@ -192,6 +200,7 @@ class BatchApplier:
             end = min(last, self._limit)
             if end > known.get(partition, -1):
                 goals[partition] = end
+        self.progress.goals = goals
         # No goals where the rest of a bounded replay is in partitions without new records.
         outcomes = apply(goals) if goals else []
         batch = BatchReport()
@@ -221,6 +230,14 @@ class BatchApplier:
             return
         self._compared = time.monotonic()
         self._applier.compare_offsets()
+
+    def _look_at_tables(self) -> None:
+        """Looks whether target tables are still the same, at most once in LOOK_SECONDS."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        for sentence in self._applier.lost_tables():
+            self.progress.lose_table(self._task.task_id, sentence)
 
     def _forget_versions(self) -> None:
         """Forgets the versions of rows whose changes all partitions have passed; at most once in

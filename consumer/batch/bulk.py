@@ -20,6 +20,7 @@ from cdcbus.consumer.batch.batch_size import BatchSize
 from cdcbus.consumer.batch.executor_batch import Executors, Span
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import is_done
+from cdcbus.consumer.batch.silent_kafka import SilentKafka
 from cdcbus.consumer.batch.sink import Applier
 from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.batch.topic_watch import TopicWatch
@@ -66,8 +67,9 @@ def stream_backlog(
             session.sparkContext.setLocalProperty(POOL, task.task_id)
             query = micro_batches.start(writer.option("checkpointLocation", checkpoint.as_uri()))
             executor_watch = ExecutorWatch(status, session, query)
+            silent_kafka = SilentKafka(task, batches.progress, status)
             try:
-                _await_end(task, query, micro_batches, watch, executor_watch)
+                _await_end(task, query, micro_batches, watch, executor_watch, silent_kafka)
             finally:
                 micro_batches.end()
                 with suppress(*JVM_ENDED):
@@ -75,6 +77,7 @@ def stream_backlog(
         if micro_batches.error is not None:
             raise micro_batches.error
         executor_watch.look()
+        silent_kafka.look()
     # Otherwise the signal has reached Spark as well, and nothing is lost.
     except (PySparkException, Py4JJavaError) as error:
         if not stop.is_set():
@@ -90,6 +93,7 @@ def _await_end(
     micro_batches: _MicroBatches,
     watch: TopicWatch,
     executor_watch: ExecutorWatch,
+    silent_kafka: SilentKafka,
 ) -> None:
     looked_at = monotonic()
     while not micro_batches.ended.wait(POLL_SECONDS):
@@ -102,6 +106,7 @@ def _await_end(
                 micro_batches.fail(error)
             else:
                 executor_watch.look()
+                silent_kafka.look()
 
 
 class _MicroBatches:

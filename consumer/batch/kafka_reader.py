@@ -20,7 +20,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.kafka_client import at_offsets, make_client
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.errors import BusError, BusUnavailable
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 

@@ -23,6 +23,8 @@ LOG = logging.getLogger(__name__)
 PASSED = 10_000
 # How many changes of tables are kept until they are reported.
 DDL_KEPT = 200
+# How many tables that were made anew are kept until they are reported.
+TABLES_KEPT = 20
 
 
 class Passed(NamedTuple):
@@ -45,6 +47,8 @@ class Progress:
     # When the batch in progress began, by the monotonic clock; 0 between batches. Another thread
     # may set it back between two looks.
     batch_since: float = 0.0
+    # Up to which offsets the last batch, or the one in progress, reads its partitions.
+    goals: Mapping[TopicPartition, int] = field(default_factory=dict)
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     # The last record before each next offset.
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
@@ -65,6 +69,8 @@ class Progress:
     # What the target was found to have lost, and when.
     lost: str = ""
     lost_at: float = 0.0
+    # Sentences about target tables that were made anew or emptied, and when that was noticed.
+    lost_tables: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=TABLES_KEPT))
     # When records were last left out because they came too late.
     late_at: float = 0.0
     since: float = field(default_factory=time.time)
@@ -77,24 +83,38 @@ class Progress:
     # reports.
     ddl: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=DDL_KEPT))
 
-    def begin(self, task_id: str, starts: Starts) -> None:
-        """Resumes at these offsets. Warns once about commits that the target has lost."""
+    def begin(self, starts: Starts) -> None:
+        """Resumes at these offsets, which the target must have: the process counts as having
+        reached them."""
         self.next_offsets = starts.offsets
         self.last = starts.last
         # They depend on the former offsets.
         self.low_watermarks = {}
         self.passed.clear()
-        if not starts.lost:
+
+    def lose(self, task_id: str, commits: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Warns once about commits that the target has lost, as in `Starts.lost`."""
+        if not commits:
             return
         sentences = []
-        for partition, (there, written) in sorted(starts.lost.items()):
-            sentences.append(lost_commits(partition, there, written))
+        for partition, (there, had) in sorted(commits.items()):
+            sentences.append(lost_commits(partition, there, had))
         lost = "; ".join(sentences)
         # Further attempts can find the same loss.
         if lost != self.lost:
             LOG.warning("task %s: %s", task_id, lost)
         self.lost = lost
         self.lost_at = time.time()
+
+    def lose_table(self, task_id: str, what: str) -> None:
+        """Warns about a target table that was made anew or emptied."""
+        sentence = (
+            f"{what}; rows that it had are missing unless somebody has put them back, and do not "
+            f"come again by themselves: compare by cdcbus verify {task_id}, whose --repair sends "
+            "what is missing, or send all rows again by cdcbus snapshot start of its fetch task"
+        )
+        LOG.warning("task %s: %s", task_id, sentence)
+        self.lost_tables.append((time.time(), sentence))
 
     def move(self, partition: TopicPartition, end: int, last: Landmark | None) -> None:
         """Moves a partition to the end of a batch. `last` is None where the batch held transaction

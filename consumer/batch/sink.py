@@ -9,7 +9,7 @@ from threading import Event
 from typing import Protocol
 
 from cdcbus.consumer.apply.applier import PartitionApplier
-from cdcbus.consumer.apply.watermark import read_on
+from cdcbus.consumer.apply.watermark import read_beside, read_on
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.consumer.offsets.moves import read_first
@@ -20,6 +20,7 @@ from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.processor import make_processor
 
 
@@ -83,6 +84,12 @@ class Applier(Protocol):
         the target keeps no offsets. Not while partitions are applied, here or on executors."""
         ...
 
+    def lost_tables(self) -> list[str]:
+        """Returns a sentence about each target table that somebody has made anew or emptied since
+        the task wrote to it, once; looks at some of them at each call. Not while partitions are
+        applied."""
+        ...
+
     def add_partitions(self, offsets: Sequence[AppliedOffset], reason: str) -> None:
         """Stores at the target the offsets at which partitions begin that were added while reading,
         and expects records of any row in several partitions from now on, for this reason. Raises
@@ -132,9 +139,11 @@ def make_applier(
     task: LoadTask,
     stop: Event,
     put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+    status: TaskStatus | None = None,
 ) -> Applier:
     """Makes a task's applier, from the task alone; it connects at first use. `put_dead_letters`:
-    see `DeadLetterTopic.put`. Raises ConfigError."""
+    see `DeadLetterTopic.put`. `status` is told while a Kafka that is the target acknowledges
+    nothing. Raises ConfigError."""
     converter = task.reader
     process = make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
@@ -147,5 +156,15 @@ def make_applier(
             task.target.pool_size,
             partial(read_on, task),
             partial(read_first, task),
+            partial(read_beside, task),
         )
-    return Forwarder(task, task.target, converter, process, put_dead_letters, stop)
+    return Forwarder(
+        task,
+        task.target,
+        converter,
+        process,
+        put_dead_letters,
+        stop,
+        status,
+        partial(read_first, task),
+    )

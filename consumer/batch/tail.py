@@ -4,7 +4,7 @@ applies them immediately, without Spark."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from threading import Event
 from time import monotonic
@@ -65,10 +65,8 @@ def follow(
                 if not is_applied:
                     size.hold()
                     is_behind = False
-                    if read_ahead:
-                        # Also for its error: the reader has taken records that it does not return.
-                        read_ahead.result()
-                        read_ahead = None
+                    _finish(read_ahead)
+                    read_ahead = None
                     reader.go_back(progress.next_offsets)
             is_time_to_look = monotonic() - looked_at >= LOOK_SECONDS
             if is_time_to_look:
@@ -79,13 +77,17 @@ def follow(
                 if new := added.due():
                     batches.scatter(new)
                     _finish(read_ahead)
+                    read_ahead = None
                     reader.add(new)
+                    # A single partition is read without record keys, and so without versions.
+                    reader.go_back(progress.next_offsets)
             is_news = ends or is_time_to_look
             if is_news and is_behind and is_too_much():
                 return
 
 
 def _finish(read_ahead: Future[ReadRecords] | None) -> None:
-    """Returns once nothing is read ahead any more: the reader is for one thread at a time."""
+    """Returns once nothing is read ahead any more: the reader is for one thread at a time. Raises
+    the error of what was read ahead: the reader has taken records that it does not return."""
     if read_ahead:
-        wait([read_ahead])
+        read_ahead.result()

@@ -27,6 +27,7 @@ from cdcbus.consumer.forward.outlet import (
     epoch_of,
 )
 from cdcbus.consumer.offsets.held import by_partition
+from cdcbus.consumer.offsets.moves import ReadFirst, begins_anew, no_records
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_read
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
@@ -43,6 +44,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.processor import Processor
 from cdcbus.plugins.transform.record_transform import RecordTransform
@@ -71,13 +73,19 @@ class Forwarder:
         process: Processor | None,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None,
         stop: Event,
+        status: TaskStatus | None = None,
+        read_first: ReadFirst = no_records,
     ) -> None:
         """`put_dead_letters` returns when they are durable; None: a record that cannot be sent
-        raises. Waits for brokers until `stop` is set."""
+        raises. Waits for brokers until `stop` is set; `status` is told of it. `read_first` reads
+        the records with which a start begins."""
         self._task = task
         self._config = config
-        self._stop = stop
+        self._stop, self._status = stop, status
         self._put_dead_letters = put_dead_letters
+        self._read_first = read_first
+        # Where the last attempt of this process began.
+        self._starts: dict[TopicPartition, int] = {}
         self._wanted = ChangeFilter(task, converter, process)
         mapper = Mapper(task.rules, task.named_tables, task.excludes)
         self._transform = RecordTransform(mapper, config)
@@ -130,6 +138,7 @@ class Forwarder:
         """Commits the offsets at which partitions resume, unless these are committed already:
         otherwise a start after a kill would resume from an offset that an edit has replaced.
         `applied_offsets` has begun a new epoch."""
+        self._look_at_starts({each.topic_partition: each.next_offset for each in offsets})
         if not self._config.transactional_id:
             return
 
@@ -141,6 +150,27 @@ class Forwarder:
 
         with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
             list(pool.map(take, offsets))
+
+    def _look_at_starts(self, starts: dict[TopicPartition, int]) -> None:
+        """Warns where a topic has grown within what is read from now on: changes of one row are in
+        two partitions then, and nothing tells which of them is older."""
+        known = dict(self._starts)
+        for partition, seen in self.seen.items():
+            known[partition] = seen.next_offset
+        topic = None
+        if begins_anew(starts, known):
+            topic = self._read_first(starts).grown_topic()
+        self._starts = starts
+        if topic:
+            LOG.warning(
+                "task %s: partitions were added to topic %s after its first records, and all of "
+                "them are read side by side: of a row that has changed before and after that, an "
+                "older change can be sent after a newer one. To keep the order, begin where the "
+                "topic had all its partitions (cdcbus offset reset %s --to PLACE)",
+                self._task.task_id,
+                topic,
+                self._task.task_id,
+            )
 
     def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
         """Takes a partition over from the driver, and reads how far it has been committed
@@ -162,6 +192,10 @@ class Forwarder:
 
     def forget_versions(self, _before_ms: int) -> None:
         """Does nothing: no versions are kept."""
+
+    def lost_tables(self) -> list[str]:
+        """Returns nothing: a topic that was made anew is refused by those who read it."""
+        return []
 
     def let_go(self) -> None:
         """Releases all partitions, so that other processes can take them."""
@@ -323,17 +357,23 @@ class Forwarder:
 
     def _new_outlet(self, partition: TopicPartition) -> Outlet:
         name = self._config.transactional_id
-        keeps_letters = self._put_dead_letters is not None
+        outlet = partial(
+            Outlet,
+            partition=partition,
+            stop=self._stop,
+            keeps_letters=self._put_dead_letters is not None,
+            status=self._status,
+        )
         if not name:
-            return Outlet(self._config, partition, self._stop, keeps_letters)
+            return outlet(self._config)
         own_name = f"{name}-{partition.topic}-{partition.partition}"
         config = replace(self._config, transactional_id=own_name)
         if self._is_same_cluster:
-            return Outlet(config, partition, self._stop, keeps_letters, name, partition)
+            return outlet(config, group=name, place=partition)
         # Another cluster does not have the partition, so it cannot keep an offset of it: it keeps
         # the offset at partition 0 of the target's topic, in a group for each source partition.
         place = TopicPartition(config.topic, 0)
-        return Outlet(config, partition, self._stop, keeps_letters, own_name, place)
+        return outlet(config, group=own_name, place=place)
 
     @cached_property
     def _is_same_cluster(self) -> bool:

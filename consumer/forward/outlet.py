@@ -28,6 +28,7 @@ from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.record_transform import Written
 
 NO_PARTITION = TopicPartition("", 0)
@@ -66,9 +67,11 @@ class Outlet(KafkaWriter[_Large]):
         keeps_letters: bool = False,
         group: str = "",
         place: TopicPartition = NO_PARTITION,
+        status: TaskStatus | None = None,
     ) -> None:
-        """`group` and `place`: the group and partition of the offset that transactions commit."""
-        super().__init__(config, stop)
+        """`group` and `place`: the group and partition of the offset that transactions commit.
+        `status` is told while Kafka acknowledges nothing."""
+        super().__init__(config, stop, status=status)
         self._partition = partition
         self._keeps_letters = keeps_letters
         # The offset of a source record -> why Kafka refuses the records made of it; these are left

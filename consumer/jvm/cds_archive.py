@@ -12,13 +12,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from cdcbus.consumer.jvm.maven import cache_folder, java, making
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.own_program import own_program
 
 # Silently, and at the address that the archive expects: Java would otherwise map it elsewhere and
 # rewrite all its addresses, 110 MB for each JVM. A Java without these options makes no archive.
@@ -77,7 +77,7 @@ def make_archive(file: Path) -> None:
 def _training_run(file: Path) -> None:
     log = file.with_suffix(".log")
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "cdcbus.consumer.cds_training", str(file)]
+        command = own_program("cdcbus.consumer.cds_training", str(file))
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )

@@ -43,6 +43,14 @@ class StoredPositions:
         """The version of the stored position that holds the partition, as last read or written."""
         return self._stores[partition.topic].position_version
 
+    def rules(self) -> dict[str, Mapping[str, str]]:
+        """The digests of the rules by which the task has written each topic's position."""
+        found = {}
+        for topic, store in self._stores.items():
+            if store.written is not None:
+                found[topic] = store.written.mark.rules
+        return found
+
     def edit(self) -> PositionConflict | None:
         """Returns the conflict where somebody else has set a position since it was last read or
         written."""

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from cdcbus.consumer.config import TopicConfig
 from cdcbus.consumer.offsets.kafka_client import as_client_takes
 from cdcbus.plugins.errors import BusUnavailable
-from cdcbus.plugins.kafka.certificates import written_at
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.certificates import written_at
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.positions import TopicPartition
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]

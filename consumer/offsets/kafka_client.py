@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from cdcbus.plugins.kafka.client_errors import not_made
+from cdcbus.plugins.kafka.client.errors import not_made
 from cdcbus.plugins.positions import TopicPartition
 
 Client = TypeVar("Client")

@@ -81,13 +81,14 @@ class Known:
 
     @property
     def lost(self) -> tuple[int, int] | None:
-        """The offsets of target and ZooKeeper where the target has lost commits that the task has
-        made; otherwise None."""
-        if self.target is None or self.written is None or self.is_edited or self.is_of_other:
+        """The target's offset, and the one that it had by ZooKeeper or by this process, which knows
+        a second more, where the target has lost commits that the task has made; otherwise None."""
+        had = max((each for each in (self.written, self.reached) if each is not None), default=0)
+        if self.target is None or self.is_edited or self.is_of_other:
             return None
-        if self.target.next_offset >= self.written:
+        if self.target.next_offset >= had:
             return None
-        return self.target.next_offset, self.written
+        return self.target.next_offset, had
 
     @property
     def is_replaced(self) -> bool:

@@ -54,6 +54,15 @@ def no_records(_offsets: Mapping[TopicPartition, int]) -> FirstRecords:
     return FirstRecords()
 
 
+def begins_anew(starts: Mapping[TopicPartition, int], known: Mapping[TopicPartition, int]) -> bool:
+    """Whether a partition is read for the first time, or again. `known`: how far partitions have
+    been read."""
+    for partition, offset in starts.items():
+        if partition not in known or offset < known[partition]:
+            return True
+    return False
+
+
 def read_first(task: LoadTask, offsets: Mapping[TopicPartition, int]) -> FirstRecords:
     """Reads them from Kafka; those that do not arrive in time are left out. Raises BusError."""
     counts: dict[str, int] = {}

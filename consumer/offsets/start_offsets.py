@@ -41,6 +41,9 @@ class Starts:
     unread_written: dict[TopicPartition, int | None] = field(default_factory=dict)
     # Partitions where the target has lost commits -> the offsets of target and ZooKeeper.
     lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    # The first offsets held of partitions that begin by a start rule, as nothing is known of their
+    # topic.
+    by_rule: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     # The last record before each partition's position, including partitions that are not read.
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
@@ -48,11 +51,11 @@ class Starts:
     target_kind: str = ""
 
 
-def lost_commits(partition: TopicPartition, there: int, written: int) -> str:
+def lost_commits(partition: TopicPartition, there: int, had: int) -> str:
     """The warning about lost commits, for operators."""
     return (
         f"the target has lost commits, as after a restore: it has {partition} up to "
-        f"offset {there}, ZooKeeper knows that it had it up to {written}; going on from {there}"
+        f"offset {there}, the task knows that it had it up to {had}; going on from {there}"
     )
 
 
@@ -107,6 +110,8 @@ def starting_offsets(
                 continue
             offset = _offset(task, logs, partition, known, store, topic_ids.get(topic, ""))
             starts.offsets[partition] = _held(task, logs, partition, offset)
+            if not known:
+                starts.by_rule[partition] = logs.bounds(partition)[0]
         _note(starts, known)
     return starts
 
@@ -168,6 +173,9 @@ def _offset(
         return first_offset(task, logs, partition, store)
     if partition not in known and isinstance(task.start, Replay):
         return task.start.first
+    # One that is not known may be new in the new topic, in place of those that were read.
+    for place in [partition] if partition in known else known:
+        _refuse_remade(task, place, known[place], topic_id, partition)
     if partition not in known:
         low, _ = logs.bounds(partition)
         gone = ""
@@ -182,37 +190,60 @@ def _offset(
         )
         return low
     found = known[partition]
-    reset = f"cdcbus offset reset {task.task_id} --to PLACE --topic {partition.topic}"
-    # At offset 0 nothing was read, so the new topic is read from its beginning as well.
-    if found.offset and found.is_remade(topic_id):
-        raise TopicRemade(
-            f"task {task.task_id}: topic {partition.topic} was deleted and created again (its id "
-            f"is {topic_id} now) since it was read up to offset {found.offset} of partition "
-            f"{partition.partition}, so offsets mean other records; say where to begin: {reset}"
-        )
-    if found.is_replaced and found.is_of_other:
-        raise TargetReplaced(
-            f"task {task.task_id}: the target is of another kind ({kind_of_target(task)}) than the "
-            f"one that has what comes before offset {found.written} of {partition} "
-            f"({found.mark.target}, by {store.path}), and has no offset there; say where to begin: "
-            f"{reset}"
-        )
-    if found.is_replaced:
-        raise TargetReplaced(
-            f"task {task.task_id}: the target has no offset of {partition}, although {store.path}, "
-            f"as written by the task, says that it has committed up to {found.written} there: the "
-            "target, or its table cdcbus_position, has been replaced; say where to begin: "
-            f"{reset}"
-        )
+    _refuse_replaced(task, partition, found, store)
     assert found.offset is not None
     if isinstance(task.start, Replay) and not task.start.is_at(found.offset):
         raise PositionError(
             f"task {task.task_id} is to replay {task.start} of {partition}, and resumes at "
             f"{found.offset} there: it has run before, and would apply other records, or none. "
             "Give the replay a taskId of its own, or set the position to the offset before its "
-            f"first record: {reset}"
+            f"first record: {_reset(task, partition)}"
         )
     return found.offset
+
+
+def _refuse_remade(
+    task: LoadTask, place: TopicPartition, known: Known, topic_id: str, partition: TopicPartition
+) -> None:
+    """Raises TopicRemade where what is known of `place` is of a former topic of its name, so that
+    `partition` cannot be read."""
+    # Also at offset 0: records that were there, and not read, are gone with the former topic.
+    if known.is_remade(topic_id):
+        raise TopicRemade(
+            f"task {task.task_id}: topic {place.topic} was deleted and created again (its id "
+            f"is {topic_id} now) since it was read up to offset {known.offset} of "
+            f"partition {place.partition}, so offsets mean other records, and those of the "
+            f"former topic that were not read are lost; say where to begin: "
+            f"{_reset(task, partition)}"
+        )
+
+
+def _refuse_replaced(
+    task: LoadTask, partition: TopicPartition, found: Known, store: PositionStore
+) -> None:
+    """Raises TargetReplaced where the target lacks an offset that it, or another one, has had."""
+    if not found.is_replaced:
+        return
+    reset = _reset(task, partition)
+    if found.is_of_other:
+        raise TargetReplaced(
+            f"task {task.task_id}: the target is of another kind ({kind_of_target(task)}) than the "
+            f"one that has what comes before offset {found.written} of {partition} "
+            f"({found.mark.target}, by {store.path}), and has no offset there; say where to begin: "
+            f"{reset}"
+        )
+    raise TargetReplaced(
+        f"task {task.task_id}: the target has no offset of {partition}, although {store.path}, "
+        f"as written by the task, says that it has committed up to {found.written} there: the "
+        "target, or its table cdcbus_position, has been replaced, or is looked for in another "
+        "schema, as the default one of the address or its user (search_path) is another one "
+        f"now: set that back, or say where to begin: {reset}"
+    )
+
+
+def _reset(task: LoadTask, partition: TopicPartition) -> str:
+    """The command that says where to begin."""
+    return f"cdcbus offset reset {task.task_id} --to PLACE --topic {partition.topic}"
 
 
 def _held(task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
+from threading import Event
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -19,7 +20,8 @@ from cdcbus.plugins.errors import (
     BusUnavailable,
     ConfigError,
 )
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, PASSING, RIGHTS, Refusals, denied
+from cdcbus.plugins.kafka.client.asking import asked
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, PASSING, RIGHTS, Refusals, denied
 from cdcbus.plugins.positions import TopicPartition
 
 ASK_SECONDS = 10.0
@@ -47,15 +49,23 @@ class LogRecord(NamedTuple):
 
 class TopicLogs:
     """Queries Kafka about a task's topics. A context manager. `sees_open`: logs do not end where
-    the first open transaction begins."""
+    the first open transaction begins. Once `stop` is set, an answer is waited for only briefly."""
 
     def __init__(
-        self, task: LoadTask, ask_seconds: float = ASK_SECONDS, *, sees_open: bool = False
+        self,
+        task: LoadTask,
+        ask_seconds: float = ASK_SECONDS,
+        *,
+        sees_open: bool = False,
+        stop: Event | None = None,
     ) -> None:
         source = task.source
         self._servers = source.servers
         self._topics = source.topics
         self._ask_seconds = ask_seconds
+        self._stop = stop or Event()
+        # Whether a call still waits, in a thread that was left alone.
+        self._is_asking = False
         self._refusals = Refusals()
         options = {
             **source.look_up_options,
@@ -87,15 +97,25 @@ class TopicLogs:
         self.close()
 
     def close(self) -> None:
-        self._consumer.close()
+        if not self._is_asking:  # else it would be closed under the thread, which drops it
+            self._consumer.close()
 
     def partitions(self, topic: str) -> list[int]:
         """The topic's partition numbers. Raises BusError when there is no such topic,
         BusUnavailable."""
+        consumer = self._consumer
         try:
-            found = self._consumer.list_topics(topic, timeout=self._ask_seconds).topics[topic]
+            metadata = asked(
+                lambda: consumer.list_topics(topic, timeout=self._ask_seconds),
+                self._servers,
+                self._stop,
+            )
         except KafkaException as error:
             raise self._unavailable(error) from error
+        except (BusUnavailable, KeyboardInterrupt):
+            self._is_asking = True
+            raise
+        found = metadata.topics[topic]
         if found.error is not None:
             if found.error.code() in RIGHTS:
                 reason = f"topic {topic}: {found.error.str()}"

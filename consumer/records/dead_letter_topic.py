@@ -29,7 +29,7 @@ from cdcbus.consumer.records.outdated import find_outdated
 from cdcbus.consumer.records.record_reader import RecordReader
 from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import BusRejected, DataError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.dead_letter_sender import WAIT_SECONDS, DeadLetterSender
 from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 from cdcbus.plugins.kafka.topics import COMPACTED, warn_of_expiry

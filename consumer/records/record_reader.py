@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.errors import BusUnavailable
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client.errors import Refusals
 from cdcbus.plugins.positions import TopicPartition
 
 WAIT_SECONDS: Final = 30.0

@@ -14,6 +14,8 @@ from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.spark.jvm_folder import whole_path
+from cdcbus.consumer.spark.settings import is_cluster
 from cdcbus.consumer.spark.spark_errors import unwritable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
@@ -44,7 +46,7 @@ def kafka_stream(
         chosen = {"subscribe": ",".join(task.source.topics)}
     options = {
         **_fetching(len(offsets), batch_records),
-        **{f"kafka.{key}": value for key, value in task.source.kafka_options.items()},
+        **_client_options(spark, task),
         "kafka.bootstrap.servers": task.source.servers,
         "kafka.isolation.level": "read_committed",
         "startingOffsets": _offsets_json(offsets),
@@ -60,6 +62,17 @@ def kafka_stream(
         more = ["key"]
     read = spark.readStream.format("kafka").options(**options).load()
     return read.select(*COLUMNS, unix_millis("timestamp").alias("kafka_ms"), *more)
+
+
+def _client_options(spark: SparkSession, task: LoadTask) -> dict[str, str]:
+    """Without executors, the files that they name are in the caller's folder. Executors look for
+    them in folders of their own."""
+    is_local = not is_cluster(str(spark.sparkContext.master))
+    options = {}
+    for key, value in task.source.kafka_options.items():
+        is_file = is_local and key.endswith(".location")
+        options[f"kafka.{key}"] = whole_path(value) if is_file else value
+    return options
 
 
 @contextmanager

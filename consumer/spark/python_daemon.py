@@ -7,8 +7,10 @@ start, and a worker would read their contents again before each task.
 """
 
 import gc
+import os
 import re
 import sys
+from contextlib import suppress
 
 
 def leave_out_archives() -> None:
@@ -27,7 +29,12 @@ def main() -> None:
     from pyspark.daemon import manager
 
     import cdcbus.consumer.batch.executor_batch  # noqa: F401
+    from cdcbus.consumer.spark.jvm_folder import FOLDER_VARIABLE
 
+    # A task can name files in its own current folder, as certificates.
+    if folder := os.environ.get(FOLDER_VARIABLE):
+        with suppress(OSError):  # deleted since
+            os.chdir(folder)
     # A worker collects garbage after each task, and would otherwise scan all these modules.
     gc.freeze()
     manager()  # type: ignore[no-untyped-call]

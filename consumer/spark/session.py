@@ -15,8 +15,8 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
-from pyspark.java_gateway import ensure_callback_server_started
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import SparkSession
 
 from cdcbus.consumer.config import LoadTask
@@ -24,6 +24,14 @@ from cdcbus.consumer.jvm.cds_archive import archive_option
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import kafka_connector_jars
 from cdcbus.consumer.jvm.package_zip import package_zip
+from cdcbus.consumer.spark.jvm_folder import (
+    FOLDER_VARIABLE,
+    caller_folder,
+    jvm_folder,
+    make_whole,
+    whole_path,
+    with_whole_paths,
+)
 from cdcbus.consumer.spark.scratch import new_folder, scratch_folder
 from cdcbus.consumer.spark.settings import (
     CLASS_PATH,
@@ -112,13 +120,20 @@ def _application(
     """A session, and an empty folder for checkpoints, during a block. `options` override SETTINGS;
     Java options and jars are added."""
     check_speculation(options)
+    # py4j also raises what it logs, partly on the root logger itself.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     # Spark adds most jars itself, but in the order of their folder, which differs between machines;
     # the CDS archive fits one order only.
     jars = class_path()
     master = with_attempts(options.get("spark.master", SETTINGS["spark.master"]))
     if master == "yarn":
         check_hadoop_configuration(os.environ)
-    os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
+    python = options.get("spark.pyspark.python", sys.executable)
+    # A bare name is looked for on the path.
+    if os.sep in python and not is_cluster(master):
+        python = whole_path(python)
+    os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with scratch_folder() as scratch:
         settings = _settings(name, options, master, scratch, jars)
@@ -128,7 +143,7 @@ def _application(
             LOG.info("%s asks for executors: spark.master=%s", name, master)
         with filtered_stderr(stop):
             try:
-                spark = _started(settings)
+                spark = _started(settings, jvm_folder(scratch, is_cluster(master)))
             except Py4JJavaError as error:
                 # Another attempt of this process must start from scratch.
                 _stop_context()
@@ -149,6 +164,11 @@ def _application(
         finally:
             with suppress(*JVM_ENDED):
                 spark.stop()
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether it is no stack trace of an error that is raised, too, and becomes a sentence."""
+    return record.module != "java_gateway"
 
 
 def _package(folder: Path) -> Path:
@@ -173,6 +193,7 @@ def _settings(
     else:
         settings |= LOCAL_SETTINGS
         settings["spark.local.dir"] = str(scratch / "local")
+        settings[f"spark.executorEnv.{FOLDER_VARIABLE}"] = str(caller_folder())
     settings |= options
     settings["spark.master"] = master
     settings[CLASS_PATH] = joined(os.pathsep, [*jars, options.get(CLASS_PATH)])
@@ -183,7 +204,15 @@ def _settings(
     return settings
 
 
-def _started(settings: Mapping[str, str]) -> SparkSession:
+def _started(settings: Mapping[str, str], folder: Path) -> SparkSession:
+    """`folder`: where the JVM begins, if this process has none yet."""
+    if folder != caller_folder():
+        settings = with_whole_paths(settings)
+    if SparkContext._gateway is None:
+        make_whole(os.environ)
+        configuration = SparkConf().setAll(list(settings.items()))
+        gateway = launch_gateway(configuration, {"cwd": folder})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from cdcbus.consumer.config import SPARK_MASTER
 from cdcbus.plugins.errors import ConfigError
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -34,7 +35,7 @@ COMPILER_OPTIONS = (
 COLLECTOR_OPTIONS = "-XX:+UseParallelGC -XX:MaxNewSize=128m -XX:MetaspaceSize=256m"
 # Small plans, one output: no web page, no adaptive planning, no shuffles.
 SETTINGS = {
-    "spark.master": "local[*]",
+    "spark.master": SPARK_MASTER,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",

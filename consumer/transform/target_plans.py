@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
-from cdcbus.plugins.contracts import Loader, TargetTable
+from cdcbus.consumer.transform.cascades import REMEDY, describe_cascades
+from cdcbus.consumer.transform.lossy_tables import (
+    CELLS_REMEDY,
+    KEY_REMEDY,
+    describe_cut_cells,
+    describe_merged_rows,
+)
+from cdcbus.plugins.contracts import CascadingKey, Loader, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
 from cdcbus.plugins.loaders.add_column import too_long
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
@@ -28,6 +35,11 @@ class TargetPlans:
         self._task = task
         self._loader = loader
         self._mapper = task.mapper
+        self._warned: dict[TableId, tuple[CascadingKey, ...]] = {}
+        # The source and target tables whose rows had a key at the source.
+        self._keyed: set[tuple[TableId, TableId]] = set()
+        # Target tables, and what was said of them.
+        self._said: set[tuple[TableId, str]] = set()
         self._altered: deque[str] = deque(maxlen=ALTERED_KEPT)
 
     def routes(self, source: TableId) -> tuple[Route, ...]:
@@ -73,6 +85,7 @@ class TargetPlans:
                 table.id,
                 ", ".join(plan.dropped),
             )
+        self._warn_of_losses(plan)
         return plan
 
     def take_altered(self) -> list[str]:
@@ -111,4 +124,34 @@ class TargetPlans:
             # The next attempt looks again.
             self._loader.refresh(route.target)
             raise TargetMisconfigured(table.unsafe)
+        if table.cascades:
+            self._warn_of_cascades(table)
         return table
+
+    def _warn_of_cascades(self, table: TargetTable) -> None:
+        """Warns once of each table, and again once its keys have changed."""
+        if self._warned.get(table.id) == table.cascades:
+            return
+        self._warned[table.id] = table.cascades
+        LOG.warning(
+            "task %s: target table %s %s. %s",
+            self._task.task_id,
+            table.id,
+            describe_cascades(table),
+            REMEDY,
+        )
+
+    def _warn_of_losses(self, plan: Plan) -> None:
+        """Warns where the target cannot hold all rows or cells of the source, each case once."""
+        source, target = plan.source, plan.target
+        had_key = (source.id, target.id) in self._keyed
+        if source.key:
+            self._keyed.add((source.id, target.id))
+        merged = describe_merged_rows(plan, had_key=had_key)
+        cut = describe_cut_cells(source.id, target, plan.table.columns)
+        for found, remedy in ((merged, KEY_REMEDY), (cut, CELLS_REMEDY)):
+            if found and (target.id, found) not in self._said:
+                self._said.add((target.id, found))
+                LOG.warning(
+                    "task %s: target table %s %s. %s", self._task.task_id, target.id, found, remedy
+                )

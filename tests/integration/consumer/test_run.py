@@ -28,10 +28,12 @@ from cdcbus.plugins.positions import (
     kafka_positions_to_json,
 )
 from tests.support.changes.shop import Shop
+from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 3
+LATEST = {"consumer__source__firstConsumeFrom": "latest"}
 
 
 def start_fetch(shop: Shop, **keys: str) -> TaskProcess:
@@ -104,6 +106,20 @@ def test_changed_rows_arrive_in_both_targets(shop: Shop, ogg: str) -> None:
         task.ask_to_stop()
     assert [task.await_stop() for task in (fetch, *loads)] == [0, 0, 0]
     assert not any("Traceback" in task.log.read_text() for task in (fetch, *loads))
+
+
+def test_the_first_row_of_fifty_partitions_comes_long_before_five_minutes(
+    shop: Shop, make_topic: Callable[..., str]
+) -> None:
+    """Within two, however busy the machine is: it takes seconds on one that is not."""
+    shop.create("orders", ORDERS)
+    topic = make_topic(f"{shop.name}-fifty", 50)
+    fetch = start_fetch(shop, loader__source__topic=topic)
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 'first', 0.5)")
+    wait_until(lambda: sum(shop.ends(topic).values()) == 1, "the row in Kafka")
+    shop.load("postgresql", consumer__source__topics=topic).start()
+    wait_until(lambda: len(shop.rows("orders")["postgresql"]) == 1, "the row at the target", 120)
+    fetch.check()
 
 
 def test_a_stop_stores_the_position_and_one_set_by_hand_is_read_from_while_running_and_at_the_next_start(
@@ -373,12 +389,119 @@ def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tel
     stat = f"/datas/task/{load.task_id}/stat"
     wait_until(
         lambda: (
-            "ZooKeeper knows that it had"
+            "the task knows that it had"
             in json.loads(shop.zookeeper.get(stat)[0]).get("targetLost", "")
         ),
         "nodes to be told",
         60,
     )
+
+
+def test_a_target_table_made_anew_between_two_runs_is_told_of(shop: Shop) -> None:
+    """Rows that it had do not come again: the position is beyond them."""
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    load = shop.load("postgresql")
+    for number in range(2):
+        load.start()
+        shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
+        wait_applied(shop, fetch, load)
+        assert "made anew" not in load.log.read_text()
+        load.ask_to_stop()
+        assert load.await_stop() == 0
+    shop.postgresql(f"DROP TABLE {shop.name}.orders")
+    shop.postgresql(f"CREATE TABLE {shop.name}.orders ({ORDERS})")
+    load.start()
+    stat = f"/datas/task/{load.task_id}/stat"
+    wait_until(
+        lambda: (
+            f"target table {shop.name}.orders is another one than before"
+            in json.loads(shop.zookeeper.get(stat)[0]).get("targetLost", "")
+        ),
+        "nodes to be told",
+        60,
+    )
+    assert f"compare by cdcbus verify {load.task_id}" in load.log.read_text()
+
+
+def test_another_default_schema_stops_a_task_and_is_named_until_it_is_set_back(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    load = shop.load("postgresql")
+    load.start()
+    shop.cursor.execute("INSERT INTO orders (id, name) VALUES (1, 'x')")
+    wait_applied(shop, fetch, load)
+    load.ask_to_stop()
+    assert load.await_stop() == 0
+    at = shop.addresses.postgresql
+    url = f"jdbc:postgresql://{at.host}:{at.port}/{at.database}"
+    elsewhere = shop.load("postgresql", loader__source__url=f"{url}?currentSchema={shop.name}")
+    elsewhere.start()
+    assert elsewhere.await_stop() == 1
+    assert "or is looked for in another schema, as the default one" in elsewhere.log.read_text()
+    load = shop.load("postgresql")
+    load.start()
+    shop.cursor.execute("INSERT INTO orders (id, name) VALUES (2, 'x')")
+    wait_applied(shop, fetch, load)
+    assert len(shop.rows("orders")["postgresql"]) == 2
+
+
+def test_partitions_that_are_left_out_and_topics_that_are_new_are_told_of(
+    shop: Shop, make_topic: Callable[..., str]
+) -> None:
+    """Neither brings an error, and rows of both can be missing."""
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    insert = "INSERT INTO orders (id, name) VALUES (%s, 'x')"
+    shop.cursor.executemany(insert, [(number,) for number in range(20)])
+    load = shop.load("postgresql")
+    load.start()
+    wait_applied(shop, fetch, load)
+    other = make_topic(f"{shop.name}-other")
+    producer = kafka_producer(shop.addresses.kafka)
+    producer.produce(other, b"it is not read")
+    producer.flush()
+    left_out = f"does not read {shop.name}[2] any more, by consumer.source.topics and"
+    new = f"{other}[0] is new to it and begins at offset 1, by the rule for a first start"
+    for keys, told in (
+        ({"consumer__source__partition": "0,1"}, left_out),
+        ({"consumer__source__topics": f"{shop.name},{other}"}, new),
+    ):
+        load.ask_to_stop()
+        assert load.await_stop() == 0
+        load = shop.load("postgresql", **{**LATEST, **keys})
+        load.start()
+        wait_until(lambda: told in load.log.read_text(), told)
+    assert "rows before it were taken, or left out" not in load.log.read_text()
+    shop.cursor.executemany(insert, [(number,) for number in range(20, 40)])
+    wait_applied(shop, fetch, load)
+    assert len(shop.rows("orders")["postgresql"]) == 40
+
+
+def test_a_start_with_another_filter_tells_of_the_rows_that_passed_by_the_former_one(
+    shop: Shop,
+) -> None:
+    """They never reach the target, and no error tells of that."""
+    shop.create("orders", ORDERS)
+    shop.create("late", ORDERS)
+    without = f"{shop.name}.late".upper()
+    start_fetch(shop).ask_to_stop()
+    told = "rows before it were taken, or left out, by the former value"
+    for number, excludes in enumerate((without, f"{shop.name}.other".upper())):
+        fetch = start_fetch(shop, consumer__excludes=excludes)
+        load = shop.load("postgresql", consumer__excludes=excludes)
+        load.start()
+        shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
+        shop.cursor.execute("INSERT INTO late (id, name) VALUES (%s, 'x')", (number,))
+        wait_applied(shop, fetch, load)
+        for task in (fetch, load):
+            task.ask_to_stop()
+            assert task.await_stop() == 0
+    assert len(shop.rows("late")["postgresql"]) == 1
+    for task in (fetch, load):
+        assert f"with another value of consumer.excludes than it had up to there: {told}" in (
+            task.log.read_text()
+        )
 
 
 # `cdcbus task run`, but that the topics' ids are looked at every second.

@@ -43,7 +43,7 @@ class Stop(Event):
 
 
 class World:
-    """A log with `left` records behind offset 100; a Spark that is up or not; a target.
+    """A log with `left` records behind offset 100, or `low`, the first that it holds; a Spark that is up or not; a target.
 
     `steps`: what each gear does in turn, from then on it stops; `gears`: those that have read;
     `starts`: from where reading was to begin, as far as the process knew."""
@@ -51,6 +51,8 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stop = Stop()
         self.left, self.is_ready, self.is_dry_run = LITTLE, False, False
+        self.commits_offsets = True
+        self.low = 0
         self.steps: list[Callable[[Progress], None]] = []
         self.gears: list[str] = []
         self.starts: list[Mapping[TopicPartition, int]] = []
@@ -59,13 +61,15 @@ class World:
         self.asked: list[str] = []
         self.reports = self.closed = 0
         self.wrong: Exception | None = None
+        self.wrong_takes: list[Exception] = []
         self.logs = self
         self.found: Refilled | None = None
         self.applied: list[AppliedOffset] = []
+        self.seen: Mapping[TopicPartition, AppliedOffset] = {}
         self.progress = Progress()
         monkeypatch.setattr(consumer, "make_applier", lambda *_: self)
         monkeypatch.setattr(consumer, "SparkBeside", lambda *_: self)
-        monkeypatch.setattr(consumer, "TopicLogs", lambda *_: self)
+        monkeypatch.setattr(consumer, "TopicLogs", lambda *_, **__: self)
         monkeypatch.setattr(consumer, "TopicWatch", lambda *_: self)
         monkeypatch.setattr(consumer, "BatchApplier", self._batches)
         monkeypatch.setattr(consumer, "begun_before", lambda *_: {})
@@ -98,9 +102,11 @@ class World:
         self.asked.append("starts")
         reached = given[4]
         self.starts.append(dict(reached))
-        return Starts({ONE: 100, **reached})
+        return Starts({ONE: max(self.low, *reached.values(), 100)})
 
-    def _take_over(self, _: Any, positions: StoredPositions, starts: Starts) -> None:
+    def _take_over(self, _: Any, __: Any, positions: StoredPositions, starts: Starts) -> None:
+        if self.taken and self.wrong_takes:
+            raise self.wrong_takes.pop()
         self.taken.append(starts)
         positions.has_begun = True
 
@@ -207,6 +213,29 @@ def test_a_dry_run_never_asks_for_spark_and_takes_nothing_over(world: World) -> 
     assert (world.asked_spark, world.taken) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("master", "commits_offsets", "gear"),
+    [
+        ("spark://spark:7077", False, "tail"),
+        ("local-cluster[1,1,640]", False, "tail"),
+        ("spark://spark:7077", True, "bulk"),
+        ("local[4]", False, "bulk"),
+    ],
+)
+def test_a_target_without_offsets_gets_no_rows_from_executors_on_other_machines(
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+    master: str,
+    commits_offsets: bool,
+    gear: str,
+) -> None:
+    world.left, world.is_ready, world.commits_offsets = BACKLOG, True, commits_offsets
+    world.run(replace(TASK, spark_options={"spark.master": master}))
+    assert world.gears == [gear]
+    assert bool(world.asked_spark) == (gear == "bulk")
+    assert ("is read without executors" in caplog.text) == (gear == "tail")
+
+
 def test_partitions_are_taken_over_before_any_is_read(world: World) -> None:
     taken = list[int]()
     world.steps = [lambda _: taken.append(len(world.taken))]
@@ -237,6 +266,18 @@ def test_after_an_error_that_passes_reading_goes_on_from_where_the_target_is(
     assert world.gears == ["tail", "tail"]
     assert world.starts == [{}, {ONE: 150}]
     assert [starts.offsets for starts in world.taken] == [{ONE: 100}, {ONE: 150}]
+
+
+def test_what_could_not_be_taken_over_was_not_reached(world: World) -> None:
+    def cut(_: Progress) -> None:
+        world.low = 200
+
+    world.wrong_takes = [TargetUnavailable("away")]
+    world.steps = [raising(TargetUnavailable("away"), cut)]
+    world.run()
+    # A target at 100 has lost nothing: it was never told of 200 by the second attempt.
+    assert world.starts == [{}, {ONE: 100}, {ONE: 100}]
+    assert [starts.offsets for starts in world.taken] == [{ONE: 100}, {ONE: 200}]
 
 
 def test_after_an_error_a_backlog_is_for_spark_at_once(world: World) -> None:

@@ -203,6 +203,35 @@ def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(
     assert dead_letters == []
 
 
+@pytest.mark.parametrize("count", [1, 2, 300])
+def test_a_key_that_is_altered_meanwhile_doubles_no_rows(
+    server: TargetServer, task: LoadTask, count: int
+) -> None:
+    """MySQL and MariaDB insert without an error where no key of theirs is equal."""
+    server.execute("CREATE TABLE {schema}.places (id INT, place INT NOT NULL, PRIMARY KEY (id))")
+
+    def of_rows(op: Op, old: str | None, new: str) -> Records:
+        rows = []
+        for number in range(count):
+            before = None if old is None else place(str(number), old)
+            rows.append((op, before, place(str(number), new)))
+        return records(changes("places", "id int, place int", "id", *rows))
+
+    with applying(server, task) as applier:
+        applier.apply(TopicPartition("shop", 0), of_rows(Op.INSERT, None, "1"), count, 1)
+        dropped = "DROP PRIMARY KEY"
+        if isinstance(server, PostgresqlServer):
+            dropped = "DROP CONSTRAINT places_pkey"
+        server.execute(f"ALTER TABLE {{schema}}.places {dropped}, ADD PRIMARY KEY (id, place)")
+        updates = of_rows(Op.UPDATE, "1", "2")
+        try:
+            applier.apply(TopicPartition("shop", 0), updates, 2 * count, 1, count)
+        except TargetUnavailable as error:
+            assert str(error).endswith("looked at again")
+            applier.apply(TopicPartition("shop", 0), updates, 2 * count, 1, count)
+    assert server.rows("SELECT COUNT(*), MIN(place) FROM {schema}.places") == [(count, 2)]
+
+
 @pytest.mark.parametrize("count", [1, 300])
 def test_a_trigger_that_refuses_makes_no_letters(
     server: TargetServer, task: LoadTask, count: int

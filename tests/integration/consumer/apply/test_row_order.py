@@ -4,8 +4,9 @@ row ends as the source has left it."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
-from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import BusUnavailable, TargetRejected, TargetUnavailable
 from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
@@ -542,6 +543,48 @@ def test_partitions_that_were_added_before_the_first_start_make_it_keep_versions
     assert server.rows("SELECT id, v FROM {schema}.moves WHERE id < 1000") == [(1, 2)]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_newer_change_that_was_applied_before_an_added_partition_was_noticed_stays(
+    server: TargetServer, fails: bool
+) -> None:
+    """The row's insert is in the added partition, its update in the first one: read alone until
+    then, so without record keys. Where Kafka fails meanwhile, the next attempt catches up."""
+    first = TopicPartition("shop", 0)
+    added = TopicPartition("shop", 1)
+    insert, update = inserted_and_updated(server)
+    older = records([insert], "canalRow")
+    keyed = records([update], "canalRow")
+    newer = Records(keyed.offsets, keyed.values, times=keyed.times)
+    asked: list[tuple[list[TopicPartition], Mapping[TopicPartition, int]]] = []
+
+    def read_beside(
+        partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]
+    ) -> list[tuple[TopicPartition, Records]]:
+        asked.append(([*partitions], known))
+        if fails and len(asked) == 1:
+            raise BusUnavailable("away")
+        return [(first, newer)]
+
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        applier = PartitionApplier(
+            task_of(server), CONVERTERS["canalRow"], loader, read_beside=read_beside
+        )
+        applier.applied_offsets()
+        applier.take_over([AppliedOffset(*first, 0, 1)])
+        applier.apply(first, newer, 1, 1)
+        if fails:
+            with pytest.raises(BusUnavailable):
+                applier.add_partitions([AppliedOffset(*added, 0, 1)], "partition 1 was added")
+            [held] = applier.applied_offsets()
+            applier.take_over([held, AppliedOffset(*added, 0, 1)])
+        else:
+            applier.add_partitions([AppliedOffset(*added, 0, 1)], "partition 1 was added")
+        report = applier.apply(added, older, 1, 1)
+    assert asked == [([added], {first: 1})] * (1 + fails)
+    assert [each.superseded for each in report.tables.values()] == [1]
+    assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
+
+
 def inserted_and_updated(server: TargetServer) -> list[tuple[bytes, RowChange, int]]:
     """Makes an empty target table; the records of the source's only row."""
     server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
@@ -571,6 +614,56 @@ def pads_by_key(number: int, count: int) -> list[tuple[bytes, RowChange, int]]:
             change = RowChange(MOVES, Op.INSERT, None, row, Origin(server_id=1))
             found.append((key, change, T0))
     return found
+
+
+@pytest.mark.parametrize("has_letters", [True, False])
+def test_what_is_too_old_is_not_refused_though_another_process_knows_of_the_versions(
+    server: TargetServer, has_letters: bool
+) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(3), v INT)")
+    source = Source(MOVES, ("id",), {})
+    source.change(Op.INSERT, None, move("1", "too long", "1"))
+    source.change(Op.UPDATE, move("1", "too long", "1"), move("1", "a", "2"))
+    [partition] = source.partitions.values()
+    letters: list[DeadLetter] = []
+    with Partitions(
+        server, in_two(partition, 0), task_of(server), letters.extend if has_letters else None
+    ) as applying:
+        applying.appliers[1].scatter("partitions were added")
+        applying.apply(1, 1)
+        assert applying.apply(0, 1) == 1
+    assert not letters
+    assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
+
+
+def test_a_record_that_becomes_a_dead_letter_makes_no_change_of_its_row_too_old(
+    server: TargetServer,
+) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(3), v INT)")
+    source = Source(MOVES, ("grp",), {})
+    ids = [str(number) for number in range(20)]
+    for number in ids:
+        source.change(Op.INSERT, None, move(number, "a", "1"))
+    for number in ids:
+        source.change(Op.UPDATE, move(number, "a", "1"), move(number, "a", "2"))
+    for number in ids:
+        source.change(Op.UPDATE, move(number, "a", "2"), move(number, "too long", "3"))
+    changes = [change for partition in source.partitions.values() for change in partition]
+    changes.sort(key=lambda change: change[2])
+    # What leaves a partition is a delete there.
+    newest = [change for change in changes[40:] if change[1].op is Op.INSERT]
+    partitions = [
+        records([*changes[:20], *newest], "canalRow"),
+        records(changes[20:40], "canalRow"),
+    ]
+    letters: list[DeadLetter] = []
+    with Partitions(server, partitions, task_of(server), letters.extend) as applying:
+        applying.appliers[0].scatter("partitions were added")
+        applying.apply(0, 20)
+        applying.apply(0, 20)
+        assert [letter.offset for letter in letters] == [*range(20, 40)]
+        assert applying.apply(1, 20) == 0
+    assert server.rows("SELECT DISTINCT grp, v FROM {schema}.moves") == [("a", 2)]
 
 
 @pytest.mark.parametrize("is_fresh", [True, False])

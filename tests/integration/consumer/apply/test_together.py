@@ -13,12 +13,13 @@ import pytest
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import Records
-from cdcbus.plugins.contracts import Counts, TableBatch
+from cdcbus.plugins.contracts import AppliedOffset, Counts, TableBatch
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.transaction import JdbcTransaction
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
+from tests.integration.consumer.apply import test_row_order
 from tests.integration.consumer.apply.test_applier import CANAL, server, task  # noqa: F401
 from tests.support.topics.records import records_of
 
@@ -176,3 +177,80 @@ def test_any_changes_of_unique_values_cut_anyhow_end_like_the_source(
         drive.apply([*map(len, source.partitions)])
         assert drive.at == [*map(len, source.partitions)]
     assert {*server.rows("SELECT id, name FROM {schema}.users")} == {*source.rows.items()}
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["added before", "added by another"])
+def test_partitions_that_wait_for_each_other_first_of_all_leave_out_what_is_too_old(
+    server: TargetServer, task: LoadTask, is_known: bool
+) -> None:
+    """Row 5 is newer in partition 1, as partitions were added before the start or meanwhile; and
+    both partitions wait: row 8 for the name of row 7, and a child for row 8."""
+    server.execute("CREATE TABLE {schema}.users (id INT PRIMARY KEY, name VARCHAR(40) UNIQUE)")
+    server.execute("CREATE TABLE {schema}.orders (id INT PRIMARY KEY, user_id INT)")
+    server.execute(
+        "ALTER TABLE {schema}.orders ADD FOREIGN KEY (user_id) REFERENCES {schema}.users (id)"
+    )
+
+    def user(place: int, key: str, name: str, before: str | None = None) -> Change:
+        old = None if before is None else {"id": key, "name": before}
+        op = Op.UPDATE if old else Op.INSERT
+        return change(place, RowChange(USERS, op, old, {"id": key, "name": name}))
+
+    order = RowChange(ORDERS, Op.INSERT, None, {"id": "1", "user_id": "8"})
+    older = [
+        user(1, "7", "x"),
+        user(2, "5", "first"),
+        user(4, "5", "second", "first"),
+        user(10, "7", "y", "x"),
+        change(30, order),
+    ]
+    newer = [user(9, "5", "third", "second"), user(20, "8", "x")]
+    first, second = [test_row_order.records(part, "canalRow") for part in (older, newer)]
+    former, now = [
+        PartitionApplier(task, CANAL, make_loader("JdbcBatch", server.target())) for _ in range(2)
+    ]
+    try:
+        former.applied_offsets()
+        former.take_over([AppliedOffset(*SHOP_0, 0, 1)])
+        former.apply(SHOP_0, first[:2], 2, 1)
+        if not is_known:
+            now.begin(SHOP_0, None)
+        former.add_partitions([AppliedOffset(*SHOP_1, 0, 1)], "partition 1 was added")
+        former.apply(SHOP_1, second[:1], 1, 1)
+        if is_known:
+            now.applied_offsets()
+        else:
+            now.seen = dict(former.seen)
+        parts = [(SHOP_0, first[2:], 5, 1), (SHOP_1, second[1:], 2, 1)]
+        for partition, records, end, version in parts:
+            with pytest.raises(PartitionWaits):
+                now.apply(partition, records, end, version, is_hasty=True)
+        found = now.apply_together(parts)
+    finally:
+        former.close()
+        now.close()
+    assert {partition: end for partition, (end, _) in found.items()} == {SHOP_0: 5, SHOP_1: 2}
+    _, report = found[SHOP_0]
+    assert report.tables[server_table(server, "users")].superseded == 1
+    assert {*server.rows("SELECT id, name FROM {schema}.users")} == {
+        (5, "third"),
+        (7, "y"),
+        (8, "x"),
+    }
+
+
+Change = tuple[bytes, RowChange, int]
+SHOP_0, SHOP_1 = TopicPartition("shop", 0), TopicPartition("shop", 1)
+ORDERS = Table(TableId("shop", "orders"), (Column("id", "int"), Column("user_id", "int")), ("id",))
+
+
+def change(place: int, of_row: RowChange) -> Change:
+    """A change at a place in the binlog, with its record's key and time."""
+    ms = test_row_order.T0 + place
+    origin = Origin("mysql-bin.000003", 100 * place, server_id=1, commit_us=ms * 1000)
+    row = of_row.after or of_row.before or {}
+    return f"{row['id']}_".encode(), replace(of_row, origin=origin), ms
+
+
+def server_table(server: TargetServer, name: str) -> TableId:
+    return TableId(server.schema, name)

@@ -7,7 +7,9 @@ from time import time
 
 import pytest
 
-from cdcbus.consumer.apply.watermark import low_watermark_of, read_before_ms
+from cdcbus.consumer.apply import watermark
+from cdcbus.consumer.apply.row_order import NEAR_MS
+from cdcbus.consumer.apply.watermark import low_watermark_of, read_before_ms, read_beside
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
 from cdcbus.plugins.contracts import JdbcTarget
@@ -95,3 +97,29 @@ def test_what_an_open_transaction_holds_back_has_not_been_read(
     read = {first: 0, second: 2}
     assert low_watermark_of(task, first, read, arrivals) == 1
     assert read_before_ms(task, {**read, first: 1}, arrivals) > old_ms + 3
+
+
+def test_what_came_since_an_added_partition_has_records_is_read_up_to_where_it_was_applied(
+    kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watermark, "PART_RECORDS", 2)
+    topic, now_ms = make_topic(name, 2), int(time() * 1000)
+    first, added = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    producer = kafka_producer(kafka)
+    stamps = [now_ms - 2 * NEAR_MS, *range(now_ms, now_ms + 6)]
+    for number, stamp in enumerate(stamps):
+        producer.produce(topic, str(number), partition=0, timestamp=stamp)
+    assert producer.flush(60) == 0
+    assert [*read_beside(task, [added], {first: 6})] == []
+    producer.produce(topic, "x", partition=1, timestamp=now_ms + 2)
+    assert producer.flush(60) == 0
+    found = [*read_beside(task, [added], {first: 6})]
+    assert [[value for _, value in part] for _, part in found] == [
+        [b"1", b"2"],
+        [b"3", b"4"],
+        [b"5"],
+    ]
+    _, part = found[0]
+    assert part.times.to_pylist() == stamps[1:3]
+    assert {partition for partition, _ in found} == {first}

@@ -36,7 +36,7 @@ from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.history import positions_of, set_positions
 from tests.contract.target_server import TargetServer
-from tests.integration.consumer.offsets.test_truth import Process, World, server
+from tests.integration.consumer.offsets.world import Process, World
 from tests.support.servers.private_broker import PrivateBroker, private_broker
 from tests.support.topics.forward import Forward, open_forward
 from tests.support.topics.kafka_producer import kafka_producer
@@ -45,7 +45,6 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.integration
 CANAL = CanalRow()
 T = Table(TableId("shop", "seen"), (Column("p", "int"), Column("o", "int")), ())
-__all__ = ["server"]
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 from threading import Event
+from zipfile import ZipFile
 
 import pytest
 from py4j.protocol import Py4JError
@@ -49,6 +51,53 @@ def test_a_session_is_made_without_mllibs_functions() -> None:
     ).stdout
     assert "timestampadd" in functions
     assert "vector_to_array" not in functions
+
+
+IN_A_FOLDER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from cdcbus.consumer.spark.session import spark_session
+from tests.integration.consumer.spark.test_spark_application import task
+options = {"spark.master": "local[1]", "spark.jars": "lib/some.jar"}
+with spark_session(replace(task("local[1]"), spark_options=options), Event()) as (spark, _):
+    print(spark.sparkContext.getConf().get("spark.jars"))
+    java = spark.sparkContext._gateway.proc.pid
+    print(Path(f"/proc/{java}/cwd").resolve())
+    # By a Python worker, as the certificate of a target is.
+    read = spark.sparkContext.parallelize([sys.argv[1]]).map(lambda name: Path(name).read_text())
+    print(read.collect()[0].strip())
+"""
+
+
+def _printed_in(folder: Path, file: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_FOLDER, file],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_spark_leaves_nothing_in_the_current_folder_whose_files_it_finds(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    with ZipFile(tmp_path / "lib" / "some.jar", "w") as jar:
+        jar.writestr("some.txt", "")
+    (tmp_path / "ca.pem").write_text("certificate")
+    jars, java, read = _printed_in(tmp_path, "ca.pem")
+    assert jars.endswith(f"{tmp_path}/lib/some.jar")
+    assert Path(java).name.startswith("cdcbus-spark-")
+    assert read == "certificate"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ca.pem", "lib"]
+
+
+def test_spark_starts_in_a_folder_that_cannot_be_written() -> None:
+    _, _, read = _printed_in(Path("/proc/sys/kernel"), "ostype")
+    assert read == "Linux"
 
 
 def test_spark_that_does_not_start_says_why() -> None:

@@ -56,8 +56,11 @@ def target(**options: object) -> MemoryTarget:
 class Made:
     """A converter whose records are numbers of changes that were made beforehand."""
 
-    def __init__(self, *records: RowChange | list[RowChange] | Exception) -> None:
+    def __init__(
+        self, *records: RowChange | list[RowChange] | Exception, partition: int = 0
+    ) -> None:
         self.made = records
+        self.partition = TopicPartition(PARTITION.topic, partition)
         self.records = records_of(
             [(number, str(number).encode()) for number in range(len(records))]
         )
@@ -72,7 +75,7 @@ class Made:
         raise NotImplementedError
 
     def read_on(self, partition: TopicPartition, offset: int) -> Iterator[Record]:
-        assert partition == PARTITION
+        assert partition == self.partition
         yield from self.records[offset:]
 
 

@@ -9,8 +9,10 @@ import pytest
 from cdcbus.consumer.apply import lookahead
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import RowConflict
 from cdcbus.plugins.rowchange import Op
+from tests.support.topics.records import records_of
 from tests.unit.consumer.apply.applying import (
     ALONE,
     PARENTS,
@@ -177,3 +179,20 @@ def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(
         [("1",), ("2",), ("7",), ("8",), ("9",)],
         True,
     )
+
+
+@pytest.mark.parametrize("is_hasty", [True, False])
+def test_a_partition_that_waits_at_its_first_record_is_no_further_than_the_target(
+    is_hasty: bool,
+) -> None:
+    """Markers of transactions are between the target's offset and that record: a position beyond
+    them would look as if the target had lost commits."""
+    loader = filled(_9="x")
+    loader.offsets[PARTITION] = AppliedOffset(*PARTITION, 3, 5)
+    made = Made(parent(Op.INSERT, row("1", "x")))
+    applier = partition_applier(loader, made)
+    [record] = made.records
+    blocked = records_of([(5, record[1])])
+    with pytest.raises(PartitionWaits) as waits:
+        applier.apply(PARTITION, blocked, 6, 5, is_hasty=is_hasty)
+    assert waits.value.end == loader.offsets[PARTITION].next_offset == 3

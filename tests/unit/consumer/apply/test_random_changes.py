@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Op, RowChange, TableId
 from tests.support.stand_ins.memory_target import ForeignKey
 from tests.unit.consumer.apply.applying import (
@@ -163,9 +164,10 @@ def test_partitions_that_are_applied_in_any_order_and_come_again_wait_for_each_o
             ].append(part)
     loader, made = (
         target(foreign_keys=FOREIGN, is_deferred=is_deferred),
-        [Made(*changes) for changes in partitions],
+        [Made(*changes, partition=number) for number, changes in enumerate(partitions)],
     )
     appliers = [PartitionApplier(TASK, each, loader, read_on=each.read_on) for each in made]
+    names = [TopicPartition(PARTITION.topic, number) for number in range(count)]
     at = [0] * count
 
     def apply_some(partition: int, most: int) -> bool:
@@ -173,7 +175,7 @@ def test_partitions_that_are_applied_in_any_order_and_come_again_wait_for_each_o
         applier.seen = dict(loader.offsets)
         end = min(begin + most, len(partitions[partition]))
         try:
-            applier.apply(PARTITION, made[partition].records[begin:end], end, 5)
+            applier.apply(names[partition], made[partition].records[begin:end], end, 5)
             at[partition] = end
         except PartitionWaits as waiting:
             assert begin <= waiting.end < end

@@ -1,11 +1,24 @@
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
 import pytest
 
 from cdcbus.consumer.apply.placing import Placing, choices_of
-from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, version_of
+from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, newest, version_of
 from cdcbus.consumer.merge.mapped_change import MappedChange
-from cdcbus.plugins.contracts import RowVersion, TargetColumn, TargetTable
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.plugins.contracts import (
+    Counts,
+    KnownRow,
+    RowVersion,
+    TableBatch,
+    TargetColumn,
+    TargetTable,
+)
+from cdcbus.plugins.errors import RowConflict, TargetUnavailable
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
 
@@ -103,3 +116,58 @@ def test_a_key_that_is_of_one_part_and_then_of_another_is_none() -> None:
 
 def test_the_names_of_key_columns_are_sorted_as_porter_does() -> None:
     assert choices_of(("id", "Part")) == [("id", "Part"), ("id",), ("Part",), ()]
+
+
+@dataclass
+class Racing:
+    """A transaction at an Oracle, whose MERGE refuses a key that another transaction has just
+    inserted: so often, for these keys. All versions there are of the year 2100."""
+
+    refusals: dict[tuple[str | None, ...], int]
+    written: list[TableBatch] = field(default_factory=list)
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        yield
+
+    def may_be_freed(self, tables: Collection[TableId]) -> None:
+        pass
+
+    def row_versions(
+        self, versions: TargetTable, keys: Sequence[tuple[str | None, ...]]
+    ) -> list[KnownRow]:
+        for key in keys:
+            if self.refusals.get(key):
+                self.refusals[key] -= 1
+                raise RowConflict("ORA-00001: unique constraint (SHOP.SYS_C1) violated")
+        newer = RowVersion(4_102_444_800_000)
+        return [KnownRow(repr(key), newer) for key in keys]
+
+    def write(self, batch: TableBatch) -> Counts:
+        self.written.append(batch)
+        return Counts()
+
+
+def left_of(transaction: Racing, *steps: MappedChange) -> tuple[int, int]:
+    """How many steps are not too old, and how many are counted as superseded."""
+    report = BatchReport()
+    versions = {TARGET.id: TARGET}
+    kept, _ = newest(transaction, [*steps], versions, report, lambda *_: False)  # type: ignore[arg-type]
+    return len(kept), report.table(TARGET.id).superseded
+
+
+def step(number: int) -> MappedChange:
+    return MappedChange(number, PLAN, change(id=str(number)), (), 1000)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_version_that_another_transaction_has_just_inserted_is_found(count: int) -> None:
+    steps = [step(number) for number in range(count)]
+    transaction = Racing({("0", "2"): 1})
+    assert left_of(transaction, *steps) == (0, count)
+    assert not transaction.written
+
+
+def test_a_row_whose_version_is_not_found_is_not_written_without_one() -> None:
+    with pytest.raises(TargetUnavailable, match="adds the same row"):
+        left_of(Racing({("1", "2"): 99}), step(0), step(1))

@@ -97,3 +97,31 @@ def test_whoever_began_before_partitions_were_taken_over_writes_nothing_any_more
         with pytest.raises(OffsetConflict):
             late.apply(partition, made.records, 6, 7)
         next_.apply(partition, made.records, 6, 8)
+
+
+@pytest.mark.parametrize("keeps_offsets", [True, False])
+def test_tables_are_accepted_as_they_are_at_a_first_start_and_where_rows_are_applied_again(
+    monkeypatch: pytest.MonkeyPatch, keeps_offsets: bool
+) -> None:
+    """Not by a partition that was added, nor by each new attempt of a target without offsets: a
+    table that was emptied meanwhile would not be told."""
+    accepted: list[str] = []
+    loader = target()
+    monkeypatch.setattr(loader, "accept_tables", lambda: accepted.append("tables"))
+    if not keeps_offsets:
+        monkeypatch.setattr(loader, "fence", lambda: None)
+    applier = PartitionApplier(TASK, Made(parent(Op.INSERT, row("1", "a"))), loader)
+
+    def take_over(*offsets: AppliedOffset) -> int:
+        accepted.clear()
+        if not keeps_offsets:
+            loader.offsets.clear()
+        applier.applied_offsets()
+        applier.take_over(offsets)
+        return len(accepted)
+
+    first = AppliedOffset(*PARTITION, 5, 7)
+    assert take_over(first) == 1
+    assert take_over(first) == 0
+    assert take_over(first, AppliedOffset(*OTHER, 0, 7)) == 0
+    assert take_over(replace(first, next_offset=4)) == (1 if keeps_offsets else 0)

@@ -81,12 +81,17 @@ class Table:
     away: frozenset[TopicPartition] = frozenset()
     partitions_at_once: int = 1
     compared: int = 0
+    looked: int = 0
     arrivals: ArrivalClock = field(default_factory=ArrivalClock)
 
     def compare_offsets(self) -> None:
         self.compared += 1
         if self.taken:
             raise OffsetConflict("the target was restored")
+
+    def lost_tables(self) -> list[str]:
+        self.looked += 1
+        return [f"table {self.looked} was emptied"]
 
     def apply(
         self,
@@ -240,6 +245,8 @@ def test_nothing_can_be_received_during_a_long_batch(monkeypatch: pytest.MonkeyP
         records = run.records({**run.progress.next_offsets, **ends})
         assert run.batches.apply_records(records, ends)
         assert run.progress.received == received
+        # Only that one is read by the batch.
+        assert run.progress.goals == ends
 
 
 def test_positions_are_written_once_for_many_batches_and_only_those_that_have_moved(
@@ -293,6 +300,25 @@ def test_offsets_are_compared_now_and_then_before_a_batch_and_between_batches(
     monkeypatch.setattr(batch_applier, "COMPARE_SECONDS", 1000.0)
     run.look_around()
     assert world.table.compared == 2
+
+
+def test_tables_are_looked_at_before_the_first_batch_now_and_then_and_at_the_end(
+    due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((3, 2, 1))
+    run.look_around()
+    assert world.table.looked == 1
+    monkeypatch.setattr(batch_applier, "LOOK_SECONDS", 0.0)
+    run.look_around()
+    run.batch((1, 0, 0))
+    assert world.table.looked == 3
+    monkeypatch.setattr(batch_applier, "LOOK_SECONDS", 1000.0)
+    run.end()
+    assert [sentence.split(";")[0] for _, sentence in run.progress.lost_tables] == [
+        f"table {number} was emptied" for number in (1, 2, 3, 4)
+    ]
 
 
 @pytest.mark.parametrize("is_before_batch", [True, False])

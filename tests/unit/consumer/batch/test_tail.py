@@ -16,6 +16,7 @@ from cdcbus.consumer.batch.batch_size import (
     LARGE_RECORDS,
     BatchSize,
 )
+from cdcbus.consumer.batch.kafka_reader import ReadRecords
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.tail import follow
 from cdcbus.consumer.config import LoadTask, TopicConfig
@@ -217,6 +218,38 @@ def test_new_partitions_are_read_once_rows_may_be_in_several(
     world.new = [TWO]
     world.follow()
     assert (world.scattered, world.added) == ([TWO], [TWO])
+
+
+def test_what_was_read_ahead_before_a_partition_was_added_is_read_again_with_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, ONE)
+    world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
+    world.new = [TWO]
+    applied: list[tuple[int, bool]] = []
+
+    def read(_: float, *, from_all: bool) -> ReadRecords:
+        begin = world.next[ONE]
+        if begin == 10:
+            world.stop.set()
+            return {}, {}
+        part = records(begin, begin + 5)
+        if world.added:
+            part = Records(part.offsets, part.values, keys=part.values)
+        world.next[ONE] = begin + 5
+        return {ONE: part}, {ONE: begin + 5}
+
+    def apply(partitions: dict[TopicPartition, Records], ends: object, *, is_held: bool) -> bool:
+        part = partitions[ONE]
+        first = part.offsets[0].as_py()
+        applied.append((first, part.keys is not None))
+        world.progress.move(ONE, first + len(part), None)
+        return True
+
+    monkeypatch.setattr(world, "read", read)
+    monkeypatch.setattr(world, "apply_records", apply)
+    world.follow()
+    assert applied == [(0, False), (5, True)]
 
 
 def test_of_a_backlog_the_next_records_are_read_while_these_are_applied(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from threading import Barrier, Event, Thread
 from typing import Any
@@ -11,6 +12,9 @@ import pytest
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.consumer.forward.outlet import Outlet
+from cdcbus.consumer.offsets.moves import FirstRecords, ReadFirst, no_records
+from cdcbus.consumer.offsets.topic_logs import LogRecord
+from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
@@ -18,11 +22,11 @@ from cdcbus.plugins.positions import TopicPartition
 PARTITIONS = 40
 
 
-def forwarder() -> Any:
+def forwarder(read_first: ReadFirst = no_records) -> Any:
     config = PublishConfig("127.0.0.1:9", "out", "canalRow")
     source = TopicConfig("127.0.0.1:9", ("orders",))
     task = LoadTask("7", source, "canalRow", "KAFKA_SYNC", config)
-    return Forwarder(task, config, CanalRow(), None, None, Event())
+    return Forwarder(task, config, CanalRow(), None, None, Event(), read_first=read_first)
 
 
 def test_all_transactions_are_undone_at_the_same_time() -> None:
@@ -70,3 +74,29 @@ def test_each_is_undone_once_where_there_are_few_threads(
         forwards._outlets[TopicPartition("orders", number)] = Closing(number)
     forwards.close()
     assert sorted(closed) == list(range(PARTITIONS))
+
+
+def test_a_topic_that_has_grown_within_what_is_read_is_told_where_reading_begins_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Keys 1_ to 5_ are all in partition 0 of two, which Kafka's hash would share out."""
+    looks: list[Mapping[TopicPartition, int]] = []
+
+    def read_first(starts: Mapping[TopicPartition, int]) -> FirstRecords:
+        looks.append(starts)
+        keys = [f"{number}_".encode() for number in range(1, 6)]
+        first = [LogRecord(TopicPartition("orders", 0), 0, b"", 0, key) for key in keys]
+        later = LogRecord(TopicPartition("orders", 1), 0, b"", 0, b"1_")
+        return FirstRecords([*first, later], {"orders": 2})
+
+    def offsets(first: int, second: int) -> list[AppliedOffset]:
+        return [AppliedOffset("orders", 0, first, 1), AppliedOffset("orders", 1, second, 1)]
+
+    forwards = forwarder(read_first)
+    forwards.take_over(offsets(3, 3))
+    assert caplog.text.count("partitions were added to topic orders after its first records") == 1
+    # A further attempt goes on; a position that was set goes back.
+    forwards.take_over(offsets(4, 3))
+    assert len(looks) == 1
+    forwards.take_over(offsets(4, 2))
+    assert len(looks) == 2

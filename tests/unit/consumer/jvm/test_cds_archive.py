@@ -81,7 +81,7 @@ def test_of_all_archives_the_newest_stay_and_so_does_what_is_at_work(
     begun = older.with_name("another.part")
     begun.mkdir()
     program = tmp_path / "python"
-    program.write_text('#!/bin/sh\necho classes > "$3"\n')
+    program.write_text('#!/bin/sh\necho classes > "$4"\n')
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     file = archive_file(jars)

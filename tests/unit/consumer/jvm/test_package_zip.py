@@ -9,7 +9,7 @@ from cdcbus.consumer.jvm.package_zip import package_zip
 
 
 @pytest.mark.parametrize(
-    "module", ["cdcbus.consumer.batch.executor_batch", "cdcbus.tasks.direct.chunk_loader"]
+    "module", ["cdcbus.consumer.batch.executor_batch", "cdcbus.tasks.direct.chunks.chunk_loader"]
 )
 def test_an_executor_needs_the_zip_and_other_packages_only(tmp_path: Path, module: str) -> None:
     """Without `site`, as that is what knows where this package is installed."""

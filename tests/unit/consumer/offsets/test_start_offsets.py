@@ -112,6 +112,25 @@ def test_what_was_written_to_a_target_of_another_kind_is_not_in_this_one(
     assert (has_some.offset, has_some.lost, has_some.is_replaced) == (offset, None, False)
 
 
+@pytest.mark.parametrize(
+    ("known", "lost"),
+    [
+        (Known(node=10, written=10, target=there(4)), (4, 10)),
+        (Known(node=10, written=10, target=there(10)), None),
+        # Committed since ZooKeeper was last written, as a standby that is a second late lacks it.
+        (Known(node=10, written=10, target=there(10), reached=12), (10, 12)),
+        (Known(node=10, written=10, target=there(12), reached=12), None),
+        # An operator has set it, or another target has it.
+        (Known(node=4, written=10, target=there(6), reached=12), None),
+        (Known(node=10, written=10, target=there(4), reached=12, is_of_other=True), None),
+    ],
+)
+def test_commits_are_lost_that_zookeeper_or_this_process_knows(
+    known: Known, lost: tuple[int, int] | None
+) -> None:
+    assert known.lost == lost
+
+
 KEPT = Mark(True, "a")
 
 

@@ -1,0 +1,127 @@
+"""Warnings about target tables whose key does not tell the source's rows apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.transform.target_plans import TargetPlans
+from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.cells.expression import constant
+from cdcbus.plugins.transform.rules import MapperRule
+from tests.support.stand_ins.memory_target import MemoryTarget
+
+ORDERS = TableId("shop", "orders")
+NAMES = ("id", "day", "v")
+Warned = Callable[..., list[str]]
+
+
+def table(*key: str, names: tuple[str, ...] = NAMES) -> Table:
+    return Table(ORDERS, tuple(map(Column, names)), key)
+
+
+@pytest.fixture
+def warned(caplog: pytest.LogCaptureFixture) -> Warned:
+    """What is logged when records of these source tables come one after the other."""
+
+    def warned(key: tuple[str, ...], *sources: Table, rule: MapperRule | None = None) -> list[str]:
+        columns = {name: TargetColumn(name, "text") for name in (*NAMES, "shard")}
+        loader = MemoryTarget({ORDERS: TargetTable(ORDERS, columns, key)})
+        topics = TopicConfig("kafka:9092", ("shop",))
+        rules = (rule,) if rule else ()
+        task = LoadTask("7", topics, "canalRow", "JdbcBatch", JdbcTarget(""), rules=rules)
+        plans = TargetPlans(task, loader)
+        for source in sources:
+            plans.of(source)
+        return [message.split(". ")[0] for message in caplog.messages]
+
+    return warned
+
+
+def test_a_source_whose_key_gets_another_column_is_warned_of_once(warned: Warned) -> None:
+    wider = table("id", "day")
+    assert warned(("id",), table("id"), wider, wider, table("id", "day")) == [
+        "task 7: target table shop.orders has the key (id), and shop.orders the key (id, day): "
+        "rows of shop.orders that differ only in day become one row there"
+    ]
+
+
+def test_a_source_whose_key_is_another_one_is_warned_of(warned: Warned) -> None:
+    [message] = warned(("id",), table("day"))
+    assert "differ only in day" in message
+
+
+def test_a_source_that_loses_its_key_is_warned_of(warned: Warned) -> None:
+    assert warned(("id",), table("id"), table()) == [
+        "task 7: target table shop.orders has the key (id), and shop.orders has lost its own: "
+        "rows of shop.orders that are equal in id become one row there"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "source"),
+    [
+        # The same, fewer columns than the target's, another spelling.
+        (("id",), table("id")),
+        (("id", "day"), table("id")),
+        (("id",), table("ID")),
+        # Rows of a target without a key are found by all their columns.
+        ((), table("id", "day")),
+        # Some formats name no key, and some not all columns.
+        (("id",), table()),
+        (("id",), table("id", "day", names=("id", "v"))),
+    ],
+)
+def test_keys_that_keep_rows_apart_are_not_warned_of(
+    warned: Warned, key: tuple[str, ...], source: Table
+) -> None:
+    assert warned(key, source) == []
+
+
+def test_names_are_compared_as_the_mapper_makes_them(warned: Warned) -> None:
+    renaming = MapperRule(columns={"day": "shard"})
+    assert warned(("id", "shard"), table("id", "day"), rule=renaming) == []
+
+
+def test_a_computed_column_of_the_key_may_tell_rows_apart(warned: Warned) -> None:
+    computing = MapperRule(computed={"shard": constant("a")})
+    assert warned(("id", "shard"), table("id", "day"), rule=computing) == []
+
+
+def typed(*types: str) -> Table:
+    columns = (Column("id", "int"), *map(Column, ("day", "v"), types))
+    return Table(ORDERS, columns, ("id",))
+
+
+def plans(*columns: TargetColumn) -> TargetPlans:
+    target = TargetTable(ORDERS, {column.name: column for column in columns}, ("id",))
+    topics = TopicConfig("kafka:9092", ("shop",))
+    task = LoadTask("7", topics, "canalRow", "JdbcBatch", JdbcTarget(""))
+    return TargetPlans(task, MemoryTarget({ORDERS: target}))
+
+
+def test_columns_that_hold_less_than_the_source_s_are_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = plans(
+        TargetColumn("id", "integer"),
+        TargetColumn("day", "date"),
+        TargetColumn("v", "numeric", length=10, scale=2),
+    )
+    for types in [("date", "decimal(10,2)"), *[("datetime", "decimal(12,4)")] * 2]:
+        made.of(typed(*types))
+    [message] = caplog.messages
+    assert message.startswith(
+        "task 7: target table shop.orders keeps fewer digits, no time of day, or no trailing "
+        "blanks of cells of shop.orders: day (datetime), v (decimal(12,4)). Give"
+    )
+
+
+def test_columns_that_round_their_key_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Rows of such a key are refused."""
+    made = plans(*(TargetColumn(name, "date") for name in ("id", "day", "v")))
+    made.of(Table(ORDERS, (Column("id", "datetime"),), ("id",)))
+    assert caplog.messages == []
