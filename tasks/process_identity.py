@@ -35,7 +35,7 @@ def identity() -> dict[str, Any]:
         "address": _address(),
         "hostName": socket.gethostname(),
         "processId": os.getpid(),
-        "process": _token(os.getpid()),
+        "process": process_token(os.getpid()),
     }
 
 
@@ -47,7 +47,7 @@ def is_gone(holder: Mapping[str, Any]) -> bool:
         return False
     pid = token.split("/")[2]
     # Another boot or namespace: its process ids say nothing here.
-    if not pid.isdigit() or token.split("/")[:2] != _token(os.getpid()).split("/")[:2]:
+    if not pid.isdigit() or token.split("/")[:2] != process_token(os.getpid()).split("/")[:2]:
         return False
     try:
         return _started_at(int(pid)) != token.split("/")[3]
@@ -110,9 +110,9 @@ def patiently(ask: Callable[[], Answer], stop: Callable[[], bool] = lambda: Fals
             time.sleep(WAIT_SECONDS)
 
 
-def _token(pid: int) -> str:
-    """The boot, the process namespace, the process id and its start time. Ids are reused, but the
-    four together never recur."""
+def process_token(pid: int) -> str:
+    """The boot, the process namespace, the process id and its start time. Ids are reused, in a
+    container that starts again nearly always, but the four together never recur."""
     with suppress(OSError, IndexError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")

@@ -95,7 +95,8 @@ class Diagnostics:
 
 
 def printable(text: str) -> str:
-    """The text with unprintable characters escaped, so that a file cannot control the terminal."""
+    """The text with unprintable characters escaped, so that no file and no cell can control the
+    terminal."""
     return "".join(map(_printable, text))
 
 

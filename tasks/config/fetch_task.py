@@ -19,6 +19,7 @@ from cdcbus.producer.config import (
 )
 from cdcbus.tasks.config.guards.table_expressions import selecting, withholding
 from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED, kafka_options
+from cdcbus.tasks.config.keys.plugins import SOURCE_OPTION
 from cdcbus.tasks.config.keys.start import BINLOG_START, ON_POSITION_LOST, STOP_AT
 from cdcbus.tasks.config.keys.stop_at import fetch_end
 from cdcbus.tasks.config.keys.topics import TOPIC
@@ -52,8 +53,6 @@ from cdcbus.tasks.config.mapper_rules import mapper_rules, processor_name
 from cdcbus.tasks.config.publish_keys import publish_config
 from cdcbus.tasks.config.settings import Settings, tables
 from cdcbus.tasks.config.source_tls import source_tls
-
-OPTIONS = "consumer.source.plugin."
 
 
 def fetch_task(task_id: str, settings: Settings) -> FetchTask:
@@ -229,7 +228,7 @@ def source_task(task_id: str, name: str, settings: Settings) -> FetchTask:
     return FetchTask(
         task_id=task_id,
         swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
-        source=SourceConfig((), "", added=AddedSource(name, settings.below(OPTIONS), start)),
+        source=SourceConfig((), "", added=AddedSource(name, settings.below(SOURCE_OPTION), start)),
         tables=_filter(settings, includes, excludes),
         publish=_publish(task_id, settings),
         position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.kafka.client.options import Client, client_options
 from cdcbus.tasks.config.settings import Settings
 
 Fixed = Mapping[str, tuple[frozenset[str], str]]

@@ -7,7 +7,7 @@ from datetime import UTC
 
 from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
-from cdcbus.plugins.kafka.client_options import CONNECTING, Client
+from cdcbus.plugins.kafka.client.options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import converter_names, has_types, is_added_loader, takes_zone
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay

@@ -10,7 +10,7 @@ from pathlib import Path
 import javaproperties
 
 from cdcbus.tasks.config.encryption import decrypt, encrypt
-from cdcbus.tasks.config.keys.allow_lists import FILES, may_read
+from cdcbus.tasks.config.keys.allow_lists import FILES, is_own_file, is_own_variable, may_read
 
 PLACEHOLDER = re.compile(r"\$\{(env|file|encrypted):([^}]*)\}")
 HIDDEN = "***"
@@ -46,6 +46,12 @@ def _with_text(secret: str, change: Callable[[str], str]) -> str:
     return "".join(parts)
 
 
+def places_of(text: str) -> list[tuple[str, str]]:
+    """Where the placeholders of a text take their values from: `env` and a variable, `file` and a
+    path, also with a key; without encrypted ones, which hold theirs."""
+    return [found for found in PLACEHOLDER.findall(text) if found[0] != "encrypted"]
+
+
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
     """The text with its placeholders filled; inserted text is not expanded again. Raises ValueError
     with a sentence that does not hold the secret."""
@@ -64,7 +70,17 @@ def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
                 "lists the files and folders that may; move the file, or add it to the list in "
                 "cdcbus.properties"
             )
+        if is_own_file(path, key, environ):
+            raise ValueError(
+                f"file {path!r} holds secrets of this machine's own settings, which no task may "
+                "read; put the task's secret into a file of its own"
+            )
         return _from_file(path, key)
+    if is_own_variable(name, environ):
+        raise ValueError(
+            f"environment variable {name!r} holds a secret of this machine's own settings, which "
+            "no task may read; put the task's secret into a variable of its own"
+        )
     if name not in environ:
         raise ValueError(
             f"environment variable {name!r} is not set; expected it where the task runs; example: "

@@ -3,7 +3,7 @@ KAFKA_SYNC."""
 
 from __future__ import annotations
 
-from cdcbus.plugins.kafka.client_options import Client
+from cdcbus.plugins.kafka.client.options import Client
 from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
 from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.tasks.config.kafka_options import KafkaOptions

@@ -6,17 +6,26 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.spark.settings import SETTINGS as SPARK_SETTINGS
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
-from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, FILLED_ENVIRONMENT, MODULES
+from cdcbus.tasks.config.keys.allow_lists import (
+    ENVIRONMENT,
+    FILES,
+    FILLED_ENVIRONMENT,
+    MODULES,
+    OWN_FILES,
+    OWN_VARIABLES,
+)
 from cdcbus.tasks.config.keys.bus import (
     ALARM_KEYS,
     BUS_KEYS,
@@ -46,7 +55,7 @@ from cdcbus.tasks.config.parser import (
     read_text,
     written_entries,
 )
-from cdcbus.tasks.config.placeholders import interpolate, masked
+from cdcbus.tasks.config.placeholders import interpolate, masked, places_of
 from cdcbus.tasks.control.oidc import OidcSettings, find_group_key, oidc_of
 from cdcbus.tasks.control.people import Person, find_person_key, people_of
 from cdcbus.tasks.zookeeper.lock import LockTimes
@@ -95,12 +104,17 @@ class BusSetting:
     @property
     def shown(self) -> str:
         """The text with secrets masked."""
+        if self.is_secret:
+            return masked(self.written)
+        return LOGIN.sub(r"\1***@", self.written)
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the text, or what fills its placeholders, must not be shown."""
         name = self.key.name
         # An option of Spark's is a key of any name, which decides.
         known = None if SPARK_KEY.matches(name) else self.key
-        if is_secret(name, known) or is_inline_secret(name, known, self.written):
-            return masked(self.written)
-        return LOGIN.sub(r"\1***@", self.written)
+        return is_secret(name, known) or is_inline_secret(name, known, self.written)
 
     def value(self, environ: Mapping[str, str]) -> Any:
         """The typed value; None for an empty text. Raises ConfigError that names the origin."""
@@ -151,6 +165,16 @@ class BusSettings:
         # The default, 4 s of 6 s, in the same proportion for longer sessions.
         return LockTimes(session_seconds, lease_seconds or session_seconds * 2 / 3)
 
+    def in_force(self, name: str) -> tuple[str, str]:
+        """What to show of a setting: its value and where it comes from, also where it is unset and
+        taken from elsewhere."""
+        setting = self.settings[name]
+        substitute = SUBSTITUTES.get(name)
+        if not setting.written and substitute is not None:
+            with suppress(ConfigError):  # which `errors` says
+                return substitute.value(self), substitute.origin
+        return setting.shown, setting.origin
+
     @property
     def sources_directory(self) -> str:
         """The folder of named sources; empty where it is not set."""
@@ -198,10 +222,17 @@ class BusSettings:
         return bool(self._value("http.closed")) or bool(self._value("http.oidc.issuer"))
 
     @property
+    def mail_sender(self) -> str:
+        """The sender of alarms' mail."""
+        return str(self._value("alarm.smtp.from") or f"cdcbus@{socket.gethostname()}")
+
+    @property
     def alarm(self) -> dict[str, Any]:
-        """The settings `alarm.*` by key, including those of channels; None for an unset one."""
+        """The settings `alarm.*` by key, including those of channels; None for an unset one that
+        nothing takes the place of."""
         channels = filter(find_channel_key, self.settings)
-        return self._values(*by_name(ALARM_KEYS), *channels)
+        found = self._values(*by_name(ALARM_KEYS), *channels)
+        return {**found, "alarm.smtp.from": self.mail_sender}
 
     @property
     def prometheus(self) -> dict[str, Any]:
@@ -224,16 +255,34 @@ class BusSettings:
     @property
     def filling(self) -> Mapping[str, str]:
         """The environment that fills the placeholders of tasks and sources, with these settings'
-        key file and their limits for tasks."""
+        key file and their limits for tasks, which also keep these settings' own secrets."""
         filling = dict(self.environ)
+        variables, files = self._own_secrets()
         if key_file := self._value(KEY_FILE):
             filling[KEY_FILE_VARIABLE] = key_file
+            files.add(key_file)
+        filling[OWN_VARIABLES] = "\n".join(sorted(variables))
+        filling[OWN_FILES] = "\n".join(sorted(files))
         # Beside the variables, so that the limits hold wherever placeholders are filled.
         if self.environment:
             filling[FILLED_ENVIRONMENT] = self.environment
         for key, allowed in self.allow_lists.items():
             filling[key] = ",".join(allowed)
         return filling
+
+    def _own_secrets(self) -> tuple[set[str], set[str]]:
+        """The variables and the files that hold secrets of these settings."""
+        variables, files = set(), set()
+        if self.file is not None:
+            files.add(str(self.file))
+        for name, setting in self.settings.items():
+            # Tasks get those of Spark in any case.
+            if not setting.is_secret or SPARK_KEY.matches(name):
+                continue
+            variables.add(variable_of(name))
+            for source, place in places_of(setting.written):
+                (variables if source == "env" else files).add(place)
+        return variables, files
 
     @property
     def environment(self) -> str:
@@ -304,6 +353,28 @@ class BusSettings:
     def _values(self, *names: str) -> dict[str, Any]:
         """Some settings by key; None for an unset one."""
         return {name: self._value(name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Substitute:
+    """What holds where a setting is unset: a value, and where it comes from, in words."""
+
+    value: Callable[[BusSettings], str]
+    origin: str
+
+
+# For each key without a default of its own whose place another value takes.
+SUBSTITUTES: Final[Mapping[str, Substitute]] = {
+    "zookeeper.leaseSeconds": Substitute(
+        lambda bus: f"{bus.lock_times.lease_seconds:g}",
+        f"{DEFAULT}: two thirds of zookeeper.sessionSeconds",
+    ),
+    "spark.master": Substitute(lambda _: SPARK_SETTINGS["spark.master"], DEFAULT),
+    "node.id": Substitute(lambda bus: bus.node_id, f"{DEFAULT}: the host name"),
+    "alarm.smtp.from": Substitute(
+        lambda bus: bus.mail_sender, f"{DEFAULT}: cdcbus@ and the host name"
+    ),
+}
 
 
 def variable_of(name: str) -> str:

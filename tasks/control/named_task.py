@@ -13,7 +13,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config import read_task
 from cdcbus.tasks.config.diagnostics import Severity
-from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.config.keys.types import PATH_NAME, is_path_name
 from cdcbus.tasks.config.read_task import Inspection
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.zookeeper.dist_nodes import dist_nodes, dist_path
@@ -91,7 +91,7 @@ def _similar(task_id: str, ids: Collection[str]) -> str:
 
 def stored_task(task_id: str, bus: BusSettings) -> Dist:
     """The task in ZooKeeper. Raises ConfigError when it does not exist."""
-    if not _is_id(task_id):
+    if not is_path_name(task_id):
         raise ConfigError(
             f"{task_id!r} is neither a file nor a task's id; expected a file, or "
             f"{PATH_NAME.expected}"
@@ -108,13 +108,6 @@ def stored_task(task_id: str, bus: BusSettings) -> Dist:
                 f"{_similar(task_id, ids)}; check the name and the address"
             )
     return found
-
-
-def _is_id(word: str) -> bool:
-    try:
-        return bool(PATH_NAME.read(word))
-    except ValueError:
-        return False
 
 
 def ready_task(word: str, bus: BusSettings, inspection: Inspection) -> FetchTask | LoadTask:

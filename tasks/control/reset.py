@@ -22,7 +22,7 @@ from cdcbus.plugins.errors import (
     SourceRefused,
     SourceUnavailable,
 )
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.positions import (
     BinlogPosition,
     KafkaPosition,
@@ -32,7 +32,7 @@ from cdcbus.plugins.positions import (
 )
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay
 from cdcbus.producer.added.source import OpenSource
-from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.binlog.coordinates import FIRST_EVENT, BinlogCoordinates
 from cdcbus.producer.config import AddedSource, FetchTask, SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.binlog_source import BinlogSource
@@ -179,7 +179,8 @@ def _offset(
                 f"{word} counts back from the stored position, and {partition} has none; "
                 "give another place"
             )
-        return _held(partition, before + int(word), low, high)
+        # A partition that never had so many records begins with its first one.
+        return _held(partition, max(0, before + int(word)), low, high)
     try:
         start = KAFKA_START.read(word)
     except ValueError as error:
@@ -210,7 +211,8 @@ def _offset(
 def _held(partition: TopicPartition, offset: int, low: int, high: int) -> int:
     if not low <= offset <= high:
         raise PositionLost(
-            f"reading {partition} cannot continue at offset {offset}: Kafka holds {low} to {high}"
+            f"reading {partition} cannot continue at offset {offset}: Kafka holds {low} to {high}; "
+            "--to earliest begins with the first of these"
         )
     return offset
 
@@ -289,18 +291,37 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
     with BinlogSource(short) as source:
         after = source.locate(start)
         server = source.server
+        is_reset = before is not None and _is_reset(source, before, after)
     if before is None:
         return Target(after.to_json(), (f"continues at {_described(after)}; {known}",))
     # porter's counter of batches continues; it is no part of the place.
     after = replace(after, batch_id=before.batch_id)
-    if server.has_files_of(before) and before.server_uuid in ("", server.identity):
+    unknown = (
+        f"continues at {_described(after)} of {source.where}; what it repeats or leaves out is"
+    )
+    if is_reset:
+        difference = (
+            f"{unknown} unknown, as {before} is a place in a binlog that was reset since: what was "
+            "committed after that place may be in neither"
+        )
+    elif server.has_files_of(before) and before.server_uuid in ("", server.identity):
         difference = _bytes_between(short, before, after)
     else:
-        difference = (
-            f"continues at {_described(after)} of {source.where}; what it repeats or leaves out is "
-            f"unknown, as {before} is a place in the binlog of another server"
-        )
+        difference = f"{unknown} unknown, as {before} is a place in the binlog of another server"
     return Target(after.to_json(), (f"{task.swimlane}: {difference}",))
+
+
+def _is_reset(source: BinlogSource, before: BinlogPosition, after: BinlogPosition) -> bool:
+    """Whether the stored position's file was another one than the server's of that name, or of
+    a later name than a file that was created after it."""
+    if not before.file_created_ms:
+        return False
+    try:
+        now_ms = source.locate(BinlogPosition(before.file, FIRST_EVENT)).file_created_ms
+    except PositionLost:
+        is_later = BinlogCoordinates(before.file, 0) > BinlogCoordinates(after.file, 0)
+        return is_later and after.file_created_ms > before.file_created_ms
+    return now_ms not in (0, before.file_created_ms)
 
 
 def _answering(source: SourceConfig, stored: BinlogPosition | None) -> SourceConfig:

@@ -260,7 +260,7 @@ def mapped_tables(feed: Feed, connection: Connection) -> Mapped:
             f"move mapper and processor to consumer task {feed.load.task_id}, or do this by hand"
         )
     reader = SchemaReader(connection)
-    topics = _topics(feed, sorted(reader.tables()))
+    topics = topics_of(feed, sorted(reader.tables()))
     mapper = feed.load.mapper
     schemas = reader.schemas(list(topics)) if topics else {}
     found = []
@@ -314,7 +314,7 @@ def unseen_reason(names: str) -> str:
     )
 
 
-def _topics(feed: Feed, tables: Sequence[TableId]) -> dict[TableId, str]:
+def topics_of(feed: Feed, tables: Sequence[TableId]) -> dict[TableId, str]:
     """The tables that both tasks' filters let into the feed's topics -> their topic."""
     accepts = TableFilter(feed.fetch.tables).accepts
     topics: dict[TableId, str] = {}

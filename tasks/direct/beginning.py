@@ -4,7 +4,6 @@ these."""
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 
 import orjson
 from kazoo.client import KazooClient
@@ -17,11 +16,10 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
-from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader
-from cdcbus.producer.snapshot.window import reached
+from cdcbus.producer.snapshot.reader import CannotTell
 from cdcbus.producer.source.between import is_nothing_between
-from cdcbus.tasks.direct.course import now_ms
-from cdcbus.tasks.direct.opened import Opened, Source, interrupted
+from cdcbus.tasks.direct.chunks.course import now_ms
+from cdcbus.tasks.direct.opened import Opened, Source, interrupted, read_from
 from cdcbus.tasks.snapshots.direct import DirectLoad
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -58,7 +56,7 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
     is_logged = False
     while not opened.stop.is_set():
         # Not where it would resume: that stays before an XA transaction while it is prepared.
-        position = reached(_fetched(opened.client, source))
+        position = _fetched(opened.client, source).reached
         here = BinlogCoordinates(position.file, position.pos)
         if position.server_uuid not in ("", server):
             raise ConfigError(
@@ -96,8 +94,7 @@ def _fetched(client: KazooClient, source: Source) -> BinlogPosition:
 
 
 def _wait_until_seen(opened: Opened, source: Source, position: BinlogPosition) -> None:
-    config = source.feed.fetch.source
-    with servers.reported(config), closing(ChunkReader(config, source.server)) as reader:
+    with read_from(opened, source) as reader:
         try:
             reader.settle(position, opened.stop.is_set)
         except CannotTell as error:
@@ -130,8 +127,7 @@ def settle_again(opened: Opened, found: DirectLoad) -> None:
 def begin_tables(opened: Opened) -> dict[TableId, TableProgress]:
     found = {}
     for source in opened.sources:
-        config = source.feed.fetch.source
-        with servers.reported(config), closing(ChunkReader(config, source.server)) as reader:
+        with read_from(opened, source) as reader:
             for table, selected in source.tables.items():
                 # Rows that are inserted later reach the target through the topic.
                 until = reader.greatest(selected, "")

@@ -17,6 +17,11 @@ from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.lineage.sharing import may_send
 
 THROUGH_KAFKA = "take its snapshot through Kafka instead (docs/snapshot.md)"
+AFTERWARDS = (
+    "load the others directly first (--table), and take its snapshot through Kafka after that "
+    "(cdcbus snapshot start of the fetch task, with --table; docs/snapshot.md)"
+)
+"""Of a single table: its records from before the load would not reach the target."""
 
 
 def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
@@ -83,7 +88,7 @@ def check_alone(load: LoadTask, target: TableId, further: Sequence[FetchTask]) -
     if ids:
         raise ConfigError(
             f"rows of fetch task {', '.join(ids)}, which --source leaves out, go to target table "
-            f"{target}, too, and would be missing there: {THROUGH_KAFKA}. If that fetch task is "
+            f"{target}, too, and would be missing there: {AFTERWARDS}. If that fetch task is "
             "no longer used, delete it"
         )
 
@@ -102,17 +107,17 @@ def check_table(mapped: MappedTable, selected: SelectedTable, target: TargetTabl
     if selected.key is None:
         raise ConfigError(
             f"table {source} has no primary key, nor a unique key of whole columns without NULLs, "
-            f"so rows that come twice could not be recognized: {THROUGH_KAFKA}"
+            f"so rows that come twice could not be recognized: {AFTERWARDS}"
         )
     if not target.key:
         raise ConfigError(
             f"target table {target.id} has no primary key, nor a unique key without NULLs, so rows "
-            f"of {source} that come twice could not be recognized: give it one, or {THROUGH_KAFKA}"
+            f"of {source} that come twice could not be recognized: give it one, or {AFTERWARDS}"
         )
     if not tells_rows_apart(mapped, target):
         raise ConfigError(
             f"the key of target table {target.id} ({', '.join(target.key)}) holds no key of "
-            f"{source}, so different source rows may become one: {THROUGH_KAFKA}"
+            f"{source}, so different source rows may become one: {AFTERWARDS}"
         )
 
 

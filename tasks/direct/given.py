@@ -4,16 +4,13 @@ target. A load is continued only with the same."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, is_dataclass
-from hashlib import sha256
 from typing import Final
-
-import orjson
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.rule_digests import changed, digests
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_path
 
@@ -34,36 +31,18 @@ def given(load: LoadTask) -> dict[str, str]:
         "loader.zeroDate": load.target.zero_date,
         "loader.source.timeZone": load.target_zone,
     }
-    return {name: _digest(value) for name, value in values.items()}
-
-
-def _digest(value: object) -> str:
-    text = orjson.dumps(
-        value,
-        default=_plain,
-        option=orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS,
-    )
-    return sha256(text).hexdigest()[:16]
-
-
-def _plain(value: object) -> object:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    # Sorted, as a set has another order in each process.
-    if isinstance(value, frozenset):
-        return sorted(value)
-    raise TypeError(type(value))
+    return digests(values)
 
 
 def refusal(load: LoadTask, found: DirectLoad, applied: Iterable[AppliedOffset] | None) -> str:
     """Why a load that was begun cannot be continued by this task file; empty if it can. `applied`:
     the target's offsets, None where it keeps none."""
     now = given(load)
-    changed = [name for name, digest in found.given.items() if now.get(name) != digest]
-    if changed:
+    names = changed(found.given, now)
+    if names:
         return (
             f"the direct load of task {load.task_id} was begun with another value of "
-            f"{'; '.join(changed)} than the task file has now, by which some of its rows are at "
+            f"{'; '.join(names)} than the task file has now, by which some of its rows are at "
             f"the target: restore it, or {ANEW}"
         )
     if applied is not None and not _is_same_target(found, applied):

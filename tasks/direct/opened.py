@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
@@ -21,7 +22,9 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.reader import ChunkReader
 from cdcbus.tasks.control.source_of import Feed, source_connection
+from cdcbus.tasks.direct.watch import Watch
 from cdcbus.tasks.snapshots.direct import NAME
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.verify.lag import fetch_position
@@ -30,23 +33,26 @@ from cdcbus.tasks.zookeeper.lock import Stop
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection, Server
 
-READ_SECONDS = 60.0
+READ_SECONDS = 3600.0
+"""As of a chunk: the first look at a table may wait for a lock, too."""
 
 
 @dataclass(slots=True)
 class Source:
-    """A fetch task's server, at the one address that the load reads."""
+    """A fetch task's server, at the one address that the load reads. `tables`: those to load;
+    `others`: tables that are not wanted -> their topic."""
 
     feed: Feed
     server: Server
     connection: Connection
     tables: dict[TableId, SelectedTable] = field(default_factory=dict)
+    others: dict[TableId, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Opened:
     """Everything that one run needs. `further`: fetch tasks that feed the task, too, and that are
-    not loaded from."""
+    not loaded from. `watch` ends what waits for a source once `stop` is set."""
 
     load: LoadTask
     client: KazooClient
@@ -58,6 +64,7 @@ class Opened:
     sources: list[Source]
     store: ZooKeeperSnapshots
     further: Sequence[FetchTask]
+    watch: Watch
 
 
 class Interrupted(CdcError):
@@ -87,6 +94,7 @@ def opened_for(
 ) -> Iterator[Opened]:
     assert isinstance(load.target, JdbcTarget)
     with ExitStack() as stack:
+        watch = stack.enter_context(Watch(stop))
         applier = stack.enter_context(closing(make_applier(load, stop)))
         if applier.is_dry_run:
             raise ConfigError(
@@ -109,6 +117,8 @@ def opened_for(
             # All reads go to one server: another one may lag behind it.
             address = (str(connection.host), int(connection.port))
             config = replace(feed.fetch.source, addresses=(address,))
+            stack.enter_context(watch.ending(partial(servers.interrupt, connection)))
+            watch.add(config)
             at_address = replace(feed, fetch=replace(feed.fetch, source=config))
             sources.append(Source(at_address, servers.inspect(connection, config), connection))
         yield Opened(
@@ -122,7 +132,20 @@ def opened_for(
             sources,
             ZooKeeperSnapshots(client, load.task_id, NAME, lambda: stop.is_lost),
             further,
+            watch,
         )
+
+
+@contextmanager
+def read_from(opened: Opened, source: Source) -> Iterator[ChunkReader]:
+    """A reader for the main thread. Raises SourceUnavailable also once the load is to stop."""
+    config = source.feed.fetch.source
+    with (
+        servers.reported(config),
+        closing(ChunkReader(config, source.server)) as reader,
+        opened.watch.ending(reader.interrupt),
+    ):
+        yield reader
 
 
 def _with_daemon(load: LoadTask) -> LoadTask:
@@ -130,7 +153,7 @@ def _with_daemon(load: LoadTask) -> LoadTask:
     if Spark runs on this machine."""
     from cdcbus.consumer.spark.settings import is_cluster
 
-    if is_cluster(load.spark_options.get("spark.master", "local")):
+    if is_cluster(load.spark_master):
         return load
-    daemon = {"spark.python.daemon.module": "cdcbus.tasks.direct.python_daemon"}
+    daemon = {"spark.python.daemon.module": "cdcbus.tasks.direct.chunks.python_daemon"}
     return replace(load, spark_options={**daemon, **load.spark_options})

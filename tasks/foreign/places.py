@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.mysql.tls import MysqlTls, TlsMode
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.connection import connect as connect_source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -18,6 +19,7 @@ from cdcbus.tasks.whole_file import write_whole
 
 # Raised when an earlier version could no longer read the file.
 FORMAT = 1
+TOO_MUCH_OPEN = (errno.EMFILE, errno.ENFILE)
 Fields = dict[str, Any]
 
 
@@ -174,4 +176,9 @@ def _failed(path: Path, done: str, error: OSError) -> PositionError:
     sentence = f"{path} cannot be {done}: {error.strerror}"
     if error.errno in NO_ROOM:
         return PositionUnavailable(f"{sentence}; make room there")
+    if error.errno in TOO_MUCH_OPEN:
+        return PositionUnavailable(
+            f"{sentence}; raise the limit of the process (ulimit -n, LimitNOFILE of its unit), or "
+            "of the machine (fs.file-max)"
+        )
     return PositionError(f"{sentence}; correct the path or its rights")

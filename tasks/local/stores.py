@@ -192,6 +192,9 @@ class FileSchemas:
         self._state.change(self._swimlane, lambda fields: fields.update(schema=kept))
 
 
+LIVE = "live"
+
+
 class FileSnapshots:
     """The snapshots of one swimlane. There are never wishes, as commands do not reach the task."""
 
@@ -220,6 +223,13 @@ class FileSnapshots:
                 **progress.to_fields(),
             }
         self._state.change(self._swimlane, lambda fields: fields.update(snapshot=known))
+
+    def note_live(self, is_live: bool) -> None:
+        self._state.change(self._swimlane, lambda fields: fields.update({LIVE: is_live}))
+
+    def is_live(self) -> bool | None:
+        noted = self._state.swimlane(self._swimlane).get(LIVE)
+        return None if noted is None else noted is True
 
     def has_wishes(self) -> bool:
         return False

@@ -14,6 +14,7 @@ from cdcbus.consumer.offsets.landmarks import same_logs
 from cdcbus.consumer.offsets.start_offsets import starting_offsets
 from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
+from cdcbus.consumer.transform.cascades import REMEDY, describe_cascades
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
@@ -213,6 +214,8 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
     for remark in table.remarks:
         remedy = "Check that this is intended for the rows that the task writes."
         remarks.append(warning(subject, remark, remedy))
+    if cascades := describe_cascades(table):
+        remarks.append(warning(subject, cascades, REMEDY))
     if not table.key:
         without_key = warning(
             subject,

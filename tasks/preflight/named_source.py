@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
-from cdcbus.plugins.kafka.client_options import Client
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.options import Client
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import source_config
 from cdcbus.tasks.config.kafka_options import kafka_options

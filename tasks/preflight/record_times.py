@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from cdcbus.plugins.dates import EPOCH
 from cdcbus.plugins.registry import takes_zone
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
-from cdcbus.plugins.time_zone import EPOCH, offset_of, read_zone
+from cdcbus.plugins.time_zone import offset_of, read_zone
 from cdcbus.tasks.preflight.result import CheckResult, warning
 
 STEP_S: Final = 1800

@@ -10,7 +10,7 @@ from enum import StrEnum
 from threading import Thread
 
 from cdcbus.plugins.error_policy import Action, policy_of
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CHECK_BROKERS, CHECK_SERVER, CdcError, ConfigError
 from cdcbus.tasks.config.diagnostics import printable
 
 PROBE_SECONDS = 10.0
@@ -61,7 +61,8 @@ def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR
     # A foreign error's text may hold anything, even cell values, so only its class is shown.
     found = f"cannot be checked: unexpected {type(cause).__name__}"
     if isinstance(cause, CdcError):
-        found = str(cause)
+        # What the remedy says as well.
+        found = str(cause).removesuffix(CHECK_SERVER).removesuffix(CHECK_BROKERS)
     return _result(outcome, subject, found, _remedy(cause))
 
 

@@ -10,6 +10,7 @@ import pymysql
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import REQUIRED
+from cdcbus.producer.server.retention import DAY_SECONDS, RETENTION, binlog_retention
 from cdcbus.producer.source import heartbeat
 from cdcbus.producer.source.binlog_source import server_id
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
@@ -17,11 +18,9 @@ from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
-RETENTION: Final = ("binlog_expire_logs_seconds", "expire_logs_days")
 # MySQL's, MariaDB's.
 GTID: Final = ("gtid_mode", "gtid_strict_mode")
 SETTINGS: Final = (*REQUIRED, "binlog_row_metadata", *RETENTION, *GTID)
-DAY_SECONDS: Final = 86_400
 
 
 def is_full(settings: Mapping[str, str]) -> bool:
@@ -77,8 +76,8 @@ def _gtid(settings: Mapping[str, str]) -> CheckResult:
 
 def _retention(settings: Mapping[str, str]) -> CheckResult:
     subject = "binlog retention"
-    seconds = retention_seconds(settings)
-    if seconds == 0:
+    seconds = binlog_retention(settings)
+    if seconds is None:
         return ok(subject, "files are kept until someone removes them")
     hours = f"files are kept for {seconds / 3600:.1f} hours"
     if seconds < DAY_SECONDS:
@@ -88,12 +87,6 @@ def _retention(settings: Mapping[str, str]) -> CheckResult:
             f"SET GLOBAL {RETENTION[0]} = 604800",
         )
     return ok(subject, hours)
-
-
-def retention_seconds(settings: Mapping[str, str]) -> int:
-    """How long the server keeps binlog files, in seconds; 0: forever."""
-    days = float(settings.get("expire_logs_days") or 0)
-    return int(settings.get("binlog_expire_logs_seconds") or 0) or int(days * DAY_SECONDS)
 
 
 def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:

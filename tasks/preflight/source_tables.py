@@ -17,6 +17,7 @@ from cdcbus.producer import mapped_tables
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.mapped_tables import check_mapper
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.foreign_keys import unlogged_actions
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.preflight.result import (
     IDLE_REMEDY,
@@ -45,6 +46,7 @@ def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
     read = list(filter(TableFilter(task.tables).accepts, tables))
     keyed = _keyed(connection, {table.schema for table in read})
     seen = list(describe_filter(task, read, keyed))
+    seen += describe_actions(unlogged_actions(connection, read))
     mapper = Mapper(task.transform.rules)
     # Partition keys name tables as records do, which is after mapping.
     by_name: dict[str, Route] = {}
@@ -105,6 +107,19 @@ def describe_filter(
         )
         yield warning(
             FILTER, found, "Give them a primary key, or leave them out with consumer.excludes."
+        )
+
+
+def describe_actions(tables: list[TableId]) -> Iterator[CheckResult]:
+    """The result for tables of which the server changes or deletes rows without logging that."""
+    if tables:
+        yield warning(
+            "foreign keys",
+            "the binlog does not have the rows that ON DELETE or ON UPDATE of these tables' "
+            f"foreign keys (CASCADE, SET NULL) changes or deletes: {_listed(tables)}; they stay at "
+            "targets as they were",
+            "Give the tables the same foreign keys at the target, delete and change children "
+            "before parents, or run cdcbus verify --repair from time to time.",
         )
 
 

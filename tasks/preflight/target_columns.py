@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from cdcbus.consumer.transform.lossy_tables import CELLS_REMEDY, describe_cut_cells
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.loaders.add_column import add_columns
@@ -42,6 +43,9 @@ def describe_columns(
     mapped = _mapped(route, sample.source_columns)
     yield from _not_filled(subject, route, sample, mapped, table)
     yield from _key(subject, route, sample, mapped, table)
+    source = Table(route.source, tuple(sample.source_columns), ())
+    if cut := describe_cut_cells(route.source, table, route.columns(source)):
+        yield warning(subject, cut, CELLS_REMEDY)
     yield from _local_times(subject, route, sample, table)
 
 

@@ -18,12 +18,12 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.kafka_admin import bounds_of
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import CdcError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
-from cdcbus.producer.snapshot.window import reached
+from cdcbus.producer.server.retention import RETENTION, binlog_retention
 
 if TYPE_CHECKING:
     from cdcbus.consumer.batch.progress import Progress as LoadProgress
@@ -256,7 +256,7 @@ class _FetchLag:
             if self._connection is None:
                 self._connection = servers.connect(self._source, ASK_SECONDS)
                 self._identity = servers.identity(self._connection)
-                names = (*_EXPIRY, _MOST_BYTES)
+                names = (*RETENTION, _MOST_BYTES)
                 self._variables = servers.global_variables(self._connection, names)
             # Files and offsets of two servers have no common order.
             if position.server_uuid not in ("", self._identity):
@@ -265,7 +265,7 @@ class _FetchLag:
                 return Lag(last_row_ms=position.timestamp_ms)
             end = servers.latest_position(self._connection)
             # Beyond an XA transaction that is still prepared, what was published since counts.
-            edge = reached(position)
+            edge = position.reached
             here = BinlogCoordinates(edge.file, edge.pos)
             is_at_end = here >= BinlogCoordinates(end.file, end.pos)
             # File sizes matter only where the two positions are in different files.
@@ -324,16 +324,6 @@ class _FetchLag:
 
 # Of MariaDB.
 _MOST_BYTES = "max_binlog_total_size"
-_EXPIRY = ("binlog_expire_logs_seconds", "expire_logs_days")
-
-
-def binlog_retention(variables: dict[str, str]) -> float | None:
-    """How many seconds a server keeps its binlog; None: forever."""
-    # MySQL since 8.0 and MariaDB since 10.6 count in seconds; where set, these override days.
-    if seconds := float(variables.get("binlog_expire_logs_seconds") or 0):
-        return seconds
-    days = float(variables.get("expire_logs_days") or 0)
-    return days * 86_400 or None
 
 
 def binlog_unread(behind_bytes: int | None, kept_bytes: int) -> tuple[float | None, str]:

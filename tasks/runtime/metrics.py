@@ -97,9 +97,20 @@ class LoadMetrics:
         """What the target lost, if that was noticed within the last REPORTED_SECONDS; else
         empty."""
         progress = self._progress
-        if progress is None or self._clock() - progress.lost_at >= REPORTED_SECONDS:
+        if progress is None:
             return ""
-        return progress.lost
+        # A copy, as the task's own thread adds to it concurrently.
+        found = [(progress.lost_at, progress.lost), *progress.lost_tables.copy()]
+        since = self._clock() - REPORTED_SECONDS
+        return "; ".join([sentence for at, sentence in found if sentence and at > since])
+
+    @property
+    def target_lost_at(self) -> float:
+        """When the last of that was noticed, in epoch seconds; 0 without any."""
+        progress = self._progress
+        if progress is None:
+            return 0.0
+        return max([progress.lost_at, *[at for at, _ in progress.lost_tables.copy()]])
 
     @property
     def late_records(self) -> int:
@@ -185,6 +196,7 @@ class FetchMetrics:
     batches: tuple[Batch, ...] = ()
     skew_seconds: float | None = None
     target_lost = ""
+    target_lost_at = 0.0
     late_records = 0
     late_at = 0.0
 

@@ -7,7 +7,6 @@ was published or applied.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.connection import ROOT
+from cdcbus.tasks.zookeeper.tasks import without_pause
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
 # Per kind, so that failures never push out DDL.
@@ -32,8 +32,6 @@ APPLIED: Final = "applied"
 ERROR: Final = "error"
 RETRYING: Final = "retrying"
 FAILURES: Final = {State.ERROR: ERROR, State.RETRYING: RETRYING}
-# The pause differs each time, and would make one failure many.
-_PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def failure(state: State, reason: str, at: float | None = None) -> list[Occurren
         return []
     if at is None:
         at = time.time()
-    return [Occurrence(int(at), kind, _PAUSE.sub("", reason))]
+    return [Occurrence(int(at), kind, without_pause(reason))]
 
 
 def with_occurrences(known: Sequence[Occurrence], new: Iterable[Occurrence]) -> list[Occurrence]:

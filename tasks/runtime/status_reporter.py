@@ -18,9 +18,10 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.process_identity import process_token
 from cdcbus.tasks.runtime.delay_history import DelayHistory, DelayWriter
 from cdcbus.tasks.runtime.lag import Lag, lag_meter
-from cdcbus.tasks.runtime.metrics import metrics_of
+from cdcbus.tasks.runtime.metrics import REPORTED_SECONDS, metrics_of
 from cdcbus.tasks.runtime.occurrences import Occurrence, Occurrences, failure
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
 from cdcbus.tasks.runtime.table_rates import TableRates
@@ -77,6 +78,8 @@ class StatusReporter:
         # As last written to porter's znodes.
         self._tables: dict[tuple[str, str], TableCounts] = {}
         self._failed: tuple[State, str] | None = None
+        # What an earlier process found lost in the target, and when.
+        self._lost_before = ("", 0.0)
 
     def __call__(self, progress: Any) -> None:
         self._metrics.see(progress)
@@ -117,7 +120,7 @@ class StatusReporter:
     def _report_until_over(self) -> None:
         # The thread's log lines go to this task's log, as one process can run many tasks.
         TASK_AT_WORK.set(self._task.task_id)
-        self._continue_idle_time()
+        self._continue_former_report()
         measure = lag_meter(self._task)
         logged = ""
         while not self._over.is_set():
@@ -177,12 +180,27 @@ class StatusReporter:
                 pause = IDLE_SECONDS if self._is_idle else REPORT_SECONDS
                 self.status.changed.wait(reported_at + pause - time.monotonic())
 
-    def _continue_idle_time(self) -> None:
-        """Continues the idle time of an earlier process: a restart is not a row."""
+    def _continue_former_report(self) -> None:
+        """Continues the idle time of an earlier process, as a restart is not a row; and what it
+        found lost, which is reported for an hour."""
         with suppress(CdcError):
             before = self._nodes.stat(self._task.task_id)
-            if before is not None and before.idle_seconds is not None:
+            if before is None:
+                return
+            self._lost_before = before.target_lost, before.target_lost_at
+            if before.idle_seconds is not None:
                 self._moves.rows_at -= before.idle_seconds + (age_seconds(before.at) or 0.0)
+
+    def _lost(self) -> tuple[str, float]:
+        """What is lost in the target, by this process and by an earlier one, and when the last of
+        it was noticed."""
+        found = self._metrics.target_lost
+        before, before_at = self._lost_before
+        is_recent = time.time() - before_at < REPORTED_SECONDS
+        if before and is_recent:
+            new = "" if found in before else found
+            found = "; ".join(filter(None, (before, new)))
+        return found, max(self._metrics.target_lost_at, before_at)
 
     def _report_failure(self) -> None:
         state, reason = self.status.now
@@ -252,6 +270,7 @@ class StatusReporter:
         skew_seconds = lag.skew_seconds
         if skew_seconds is None:
             skew_seconds = metrics.skew_seconds
+        target_lost, target_lost_at = self._lost()
         still_seconds = 0.0
         if lag.is_behind:
             still_seconds = time.monotonic() - self._moves.moved_at
@@ -260,6 +279,7 @@ class StatusReporter:
             at=now(),
             node_id=self._node_id,
             process_id=os.getpid(),
+            process=process_token(os.getpid()),
             rows=self._done(),
             rows_per_second=round(rows_per_second, 1),
             lag_records=lag.records,
@@ -279,7 +299,8 @@ class StatusReporter:
             kept_unread=_rounded(lag.kept_unread),
             kept_place=lag.kept_place,
             batches=metrics.batches,
-            target_lost=metrics.target_lost,
+            target_lost=target_lost,
+            target_lost_at=target_lost_at,
             late_records=metrics.late_records,
             late_at=metrics.late_at,
             skipped=metrics.skipped,

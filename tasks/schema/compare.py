@@ -4,7 +4,7 @@ would lose or refuse. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,7 @@ from cdcbus.plugins.loaders.add_column import NAME_BYTES, add_columns, too_long
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
+from cdcbus.tasks.schema.collations import folding, may_merge
 from cdcbus.tasks.schema.definition import (
     ColumnDefinition,
     TableDefinition,
@@ -20,15 +21,16 @@ from cdcbus.tasks.schema.definition import (
     charset_of,
     pads,
 )
+from cdcbus.tasks.schema.numbers import number_not_held
 
 # The kind of values of a type, by its name at the source and at the targets.
 KINDS: Final = (
+    ("bits", r'"bit"|bit varying'),
     (
         "number",
         r"(tiny|small|medium|big)?int\b|integer|smallint|bigint|decimal|numeric|NUMBER"
         r"|year|bit\b|float|real|double|BINARY_(FLOAT|DOUBLE)",
     ),
-    ("bits", r'"bit"|bit varying'),
     ("text", r"char|varchar|bpchar|citext|name\b|N?VARCHAR2|NCHAR|N?CLOB|(tiny|medium|long)?text"),
     ("bytes", r"(var)?binary|(tiny|medium|long)?blob|bytea|RAW|LONG RAW|geometry|vector"),
     ("moment", r"date|datetime|timestamp"),
@@ -48,8 +50,6 @@ HOLDS: Final = {
     "json": {"json", "text"},
     "label": {"label", "text"},
 }
-SINGLE: Final = ("float", "real", "BINARY_FLOAT")
-DOUBLE: Final = ("double", "double precision", "BINARY_DOUBLE")
 TEXT_LENGTHS: Final = {
     "tinyint": 4,
     "smallint": 6,
@@ -87,10 +87,14 @@ class Difference:
 
 
 def differences(
-    wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
+    wanted: TableDefinition,
+    table: TargetTable,
+    collations: Mapping[str, str],
+    on_prefixes: Collection[str] = (),
 ) -> list[Difference]:
     """All differences, those that lose something first. `collations`: by column of the target; a
-    column without one is left out."""
+    column without one is left out. `on_prefixes`: the target's unique keys on prefixes, as `shown`
+    by an index."""
     columns = as_columns(wanted)
     found = []
     if table.unsafe:
@@ -101,7 +105,7 @@ def differences(
     for definition in wanted.columns:
         if own := by_name.get(definition.name.lower()):
             found += _of_column(definition, own, narrow.get(own.name), collations.get(own.name, ""))
-    found += _of_keys(wanted, table, collations)
+    found += _of_keys(wanted, table, collations, on_prefixes)
     found += _only_there(table, columns)
     return sorted(found, key=lambda each: not each.is_lost)
 
@@ -176,6 +180,8 @@ def _not_held(source: str, column: TargetColumn) -> str:
     name = source.partition("(")[0].partition(" ")[0]
     kind = _kind(name)
     own = _kind(column.type)
+    if kind == "number" and own in ("number", "bits") and column.type != "year":
+        return number_not_held(source, column)
     if holds_less(column, source):
         return "keeps less than"
     if own == "truth":
@@ -183,8 +189,6 @@ def _not_held(source: str, column: TargetColumn) -> str:
     if not kind or not own:
         return ""
     if own not in HOLDS[kind]:
-        return "does not hold"
-    if own == "bits" and name != "bit":
         return "does not hold"
     # The servers make 2005 of 5; the loader refuses it.
     if column.type == "year" and name != "year":
@@ -195,10 +199,11 @@ def _not_held(source: str, column: TargetColumn) -> str:
     # PostgreSQL's time; a TIME of MySQL reaches 838 hours.
     if kind == "clock" and column.type.startswith("time "):
         return "ends at 24 hours, and so does not hold"
-    # A double is exact up to 53 bits, which smaller integers never exceed.
-    is_exact = name in ("bigint", "decimal")
-    if is_exact and column.type in DOUBLE:
-        return "rounds what is in"
+    # MySQL's; PostgreSQL's has a longer name.
+    if column.type == "timestamp" and name in ("date", "datetime"):
+        return "begins in 1970 and ends in 2038 or 2106, and so does not hold"
+    if name == "set" and column.type == "enum":
+        return "has one label at a time, and so does not hold"
     return ""
 
 
@@ -224,22 +229,6 @@ def _kind(type_: str) -> str:
     return ""
 
 
-def folding(collation: str) -> int:
-    """How many different texts a collation treats as equal: 0 none, 1 those that differ in trailing
-    blanks, 2 a few more, though case and accents count, 3 case, 4 case and accents."""
-    name = collation.lower()
-    # No collation, bytes, and the binary collations that do not pad.
-    if not name or name == "binary" or name.endswith(("_0900_bin", "_nopad_bin")):
-        return 0
-    if name.endswith("_bin"):
-        return 1
-    if name.endswith("_cs"):
-        return 2
-    if "_as_ci" in name:
-        return 3
-    return 4
-
-
 def _of_collation(
     wanted: ColumnDefinition, column: TargetColumn, collation: str
 ) -> Iterator[Difference]:
@@ -258,7 +247,10 @@ def _of_collation(
 
 
 def _of_keys(
-    wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
+    wanted: TableDefinition,
+    table: TargetTable,
+    collations: Mapping[str, str],
+    on_prefixes: Collection[str],
 ) -> Iterator[Difference]:
     """Differences where a key is missing, or treats different source rows as one."""
     key = wanted.key.columns if wanted.key else []
@@ -269,6 +261,12 @@ def _of_keys(
     uniques = [*table.unique_keys]
     if table.key:
         uniques.insert(0, table.key)
+    # A key on the same prefixes as the source's refuses no row of the source.
+    of_source = {each.shown for each in (wanted.key, *wanted.indexes) if each and each.is_unique}
+    for _ in of_source.intersection(on_prefixes):
+        # Two keys without whole columns are one here.
+        if () in uniques:
+            uniques.remove(())
     unique_at_source = _unique_at_source(wanted)
     for unique in uniques:
         names = set(map(str.lower, unique))
@@ -281,10 +279,8 @@ def _of_keys(
     by_name = wanted.by_name
     for name in sorted(set[str]().union(*uniques)):
         column = by_name.get(name.lower())
-        if column and _folds_more(column, table.columns[name], collations.get(name, "")):
-            yield Difference(
-                name, "is in a key, and treats texts as equal that differ at the source", True
-            )
+        if column and (why := _merged(column, table.columns[name], collations.get(name, ""))):
+            yield Difference(name, f"is in a key, and {why}", True)
 
 
 def _unique_at_source(wanted: TableDefinition) -> list[set[str]]:
@@ -299,12 +295,18 @@ def _unique_at_source(wanted: TableDefinition) -> list[set[str]]:
     return known
 
 
-def _folds_more(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> bool:
-    if not wanted.source_collation:
-        # Numbers, and texts with only one spelling at the source.
-        return False
-    if collation:
-        source = wanted.source_collation
-        return folding(collation) > folding(source) or (pads(collation) and not pads(source))
+def _merged(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> str:
+    """Why the column may treat texts as equal that differ at the source; empty where it does not.
+    Numbers, and texts with only one spelling at the source, have no collation there."""
+    source = wanted.source_collation
+    if not source:
+        return ""
+    surely = "treats texts as equal that differ at the source"
     # PostgreSQL and Oracle show no collation here, only whether a column treats texts as equal.
-    return column.is_folding and folding(wanted.source_collation) < 3
+    if not collation:
+        return surely if column.is_folding and folding(source) < 3 else ""
+    if folding(collation) > folding(source) or (pads(collation) and not pads(source)):
+        return surely
+    if may_merge(source, collation):
+        return f"{collation} may treat texts as equal that differ by {source}"
+    return ""

@@ -11,6 +11,7 @@ from typing import Final
 
 from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.loaders.add_column import NAME_BYTES, column_type, too_long
+from cdcbus.plugins.loaders.dialect import ZERO_DATE
 from cdcbus.plugins.rowchange import Column, TableId
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn
@@ -28,7 +29,6 @@ DATES: Final = ("date", "datetime", "timestamp")
 TEXTS: Final = re.compile(r"char|varchar|(tiny|medium|long)?text|enum|set|json|uuid|inet[46]")
 # Types that have no default in MySQL.
 LARGE: Final = re.compile(r"(tiny|medium|long)?(text|blob)|json|geometry|vector")
-ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
 # MariaDB's own types -> types of MySQL that hold their text.
 IN_MYSQL: Final = {"uuid": "char(36)", "inet6": "varchar(39)", "inet4": "varchar(15)"}
 WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as it may mean something else there"

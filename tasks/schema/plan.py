@@ -72,6 +72,15 @@ INDEXES: Final = {
         GROUP BY i.relname, x.indisunique"""
     ),
 }
+# The unique keys on prefixes, as `Index.shown`.
+ON_PREFIXES: Final = text(
+    """
+    SELECT GROUP_CONCAT(CONCAT(LOWER(COALESCE(column_name, '')),
+        COALESCE(CONCAT('(', sub_part, ')'), '')) ORDER BY seq_in_index)
+    FROM information_schema.statistics
+    WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
+    GROUP BY index_name HAVING SUM(sub_part IS NOT NULL)"""
+)
 MYSQLS_BINARY: Final = "utf8mb4_0900_bin"
 # A collation of one of the two servers, and the other server's that compares texts alike.
 ALIKE: Final = (
@@ -101,8 +110,9 @@ class TablePlan:
 
     @property
     def loses(self) -> bool:
-        """Whether the table is missing, or would lose values or rows."""
-        return not self.is_there or any(each.is_lost for each in self.differences)
+        """Whether the table is missing, or would lose values or rows, as far as that was looked
+        at."""
+        return self.is_there is False or any(each.is_lost for each in self.differences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +266,12 @@ def _plan(
     if table is None or (table.id != wanted.id and table.id in {each.id for each in all_wanted}):
         return TablePlan(wanted, False, _statements(wanted, dialect, with_indexes))
     collations: dict[str, str] = {}
+    on_prefixes: list[str] = []
     if dialect == "mysql":
         for column, collation in connection.execute(COLLATIONS, table.id._asdict()).all():
             collations[column] = _by_effect(connection, collation)
-    others = tuple(differences(wanted, table, collations))
+        on_prefixes += connection.execute(ON_PREFIXES, table.id._asdict()).scalars()
+    others = tuple(differences(wanted, table, collations, on_prefixes))
     if not with_indexes:
         return TablePlan(wanted, True, (), others)
     there = []

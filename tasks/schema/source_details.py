@@ -82,6 +82,15 @@ class Index:
         return [part.column or "" for part in self.parts]
 
     @property
+    def shown(self) -> str:
+        """Its columns in lower case, each with the length of its prefix."""
+        parts = []
+        for part in self.parts:
+            length = f"({part.length})" if part.length else ""
+            parts.append(f"{(part.column or '').lower()}{length}")
+        return ",".join(parts)
+
+    @property
     def has_prefix(self) -> bool:
         """Whether it holds only the beginning of a column."""
         return any(part.length for part in self.parts)

@@ -35,7 +35,8 @@ class DirectLoad:
     `is_void`: its progress no longer tells what the target has, as the load is begun anew or given
     up. It stays unfinished, and is never continued. `is_given_up`: by an operator; then a position
     that is set also lets the task start. `tables`: how many it has, by which lost progress is
-    noticed; 0 in loads of earlier versions."""
+    noticed; 0 in loads of earlier versions. `looked`: by fetch task, the place up to which the
+    source's binlog has no statement that gave a loaded table other rows."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class DirectLoad:
     is_void: bool = False
     tables: int = 0
     is_given_up: bool = False
+    looked: Mapping[str, BinlogPosition] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Any]:
         """The fields of the znode."""
@@ -58,31 +60,34 @@ class DirectLoad:
             "void": self.is_void,
             "tables": self.tables,
             "givenUp": self.is_given_up,
+            "looked": {task: position.to_json() for task, position in self.looked.items()},
         }
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> DirectLoad:
         """Reads the output of `to_fields`. Raises ValueError, PositionError."""
         offsets = {}
-        seen = {}
         try:
             for topic, number, offset in fields["offsets"]:
                 offsets[TopicPartition(topic, number)] = offset
-            for task, text in fields["seen"].items():
-                seen[task] = BinlogPosition.from_json(text)
             return cls(
                 offsets,
                 fields["topicIds"],
-                seen,
+                _places(fields["seen"]),
                 fields["done"],
                 fields.get("given", {}),
                 # Missing in loads of earlier versions.
                 fields.get("void", False),
                 fields.get("tables", 0),
                 fields.get("givenUp", False),
+                _places(fields.get("looked", {})),
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a direct load: {error}") from error
+
+
+def _places(fields: Mapping[str, str]) -> dict[str, BinlogPosition]:
+    return {task: BinlogPosition.from_json(text) for task, text in fields.items()}
 
 
 def direct_path(task_id: str) -> str:

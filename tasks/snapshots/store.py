@@ -33,6 +33,7 @@ from cdcbus.tasks.zookeeper.znode import (
 LOG = logging.getLogger(__name__)
 # Between two requests after one that failed.
 LOOK_SECONDS = 1.0
+BEGUN = "begun"
 
 
 def snapshot_path(task_id: str, swimlane: str = "") -> str:
@@ -87,6 +88,15 @@ class ZooKeeperSnapshots:
             names = {"schema": table.schema, "table": table.table}
             nodes[path] = {**names, **progress.to_fields()}
         put_nodes(self._client, nodes)
+
+    def note_live(self, is_live: bool) -> None:
+        """Raises PositionUnavailable, PositionError."""
+        put_nodes(self._client, {f"{self._path}/{BEGUN}": {"live": is_live}})
+
+    def is_live(self) -> bool | None:
+        """Raises as `load`."""
+        node = get_node(self._client, f"{self._path}/{BEGUN}")
+        return None if node is None else node.fields.get("live") is True
 
     def has_wishes(self) -> bool:
         return bool(self._seen) or self._unread() is not None

@@ -13,8 +13,9 @@ from uuid import UUID
 
 from cdcbus.plugins.contracts import TargetColumn, ZeroDate
 from cdcbus.plugins.loaders.cells.canonical import CLOCK, MOMENTS, hold_of
+from cdcbus.plugins.loaders.cells.oracle_types import as_elsewhere, family
 from cdcbus.plugins.loaders.dialect import ZERO_DATE
-from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES, family
+from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES
 from cdcbus.plugins.rowchange import Cell
 
 Form = Callable[[Cell], Cell]
@@ -30,14 +31,6 @@ BIT_STRINGS: Final = frozenset(('"bit"', "bit varying"))
 VARYING: Final = frozenset(("varchar", "character varying"))
 BOOLEANS: Final = {"1": "true", "0": "false", "t": "true", "f": "false"}
 BYTE_TYPES: Final = frozenset(("RAW", "BLOB", "LONG RAW"))
-ORACLE_KINDS: Final = {
-    **dict.fromkeys(("NUMBER", "FLOAT"), "NUMBER"),
-    "BINARY_FLOAT": "float",
-    "BINARY_DOUBLE": "double",
-    **dict.fromkeys(("DATE", "TIMESTAMP"), "datetime"),
-}
-"""Oracle's types -> types that hold cells the same way."""
-DIGITS: Final = re.compile(r"TIMESTAMP\(([0-9])\)")
 # Python's own context rounds to 28 digits, and has no large exponents.
 ALL_DIGITS: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # A date that went into a column with a time.
@@ -47,10 +40,11 @@ DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 @dataclass(frozen=True, slots=True)
 class Forms:
     """How the cells of one target column are compared. `expected`: forms what the loader is given;
-    `actual`: forms what the target shows as text."""
+    `actual`: forms what the target shows as text; `shown`: forms a cell of either for people."""
 
     expected: Form
     actual: Form
+    shown: Form = as_it_is
 
 
 def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False) -> Forms:
@@ -60,7 +54,7 @@ def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False
     if column.type.isupper() and not column.type.startswith('"'):
         return _oracle_forms(column, zero_date, is_json=is_json)
     if is_json or column.type in JSON_TYPES:
-        return Forms(_some(json_form), _some(json_form))
+        return Forms(_some(json_form), _some(json_form), _some(shown_json))
     # The binlog brings the bits as a number, PostgreSQL shows them as digits 0 and 1.
     if column.type in BIT_STRINGS:
         return Forms(_some(_number), _some(lambda bits: str(int(bits, 2))))
@@ -102,10 +96,7 @@ def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -
         # Both sides as seconds: the driver returns a duration, see `sides`.
         seconds = _held(TargetColumn(column.name, "NUMBER"))
         return Forms(_some(_seconds), seconds)
-    length = None
-    if digits := DIGITS.search(column.type):
-        length = int(digits[1])
-    form = _held(TargetColumn(column.name, ORACLE_KINDS[kind], length, scale=column.scale))
+    form = _held(as_elsewhere(column))
     if kind not in ("DATE", "TIMESTAMP"):
         return Forms(form, form)
     instead = {ZeroDate.EPOCH: "1970-01-01", ZeroDate.NULL: None}
@@ -134,7 +125,7 @@ def _oracle_texts(column: TargetColumn, kind: str, *, is_json: bool) -> Forms:
             return end(empty)
         return end(cell)
 
-    return Forms(expected, end)
+    return Forms(expected, end, _some(shown_json) if is_json else as_it_is)
 
 
 def _seconds(cell: str) -> str:
@@ -205,6 +196,26 @@ def json_form(cell: str) -> str:
     # Deep nesting exceeds Python's recursion limit; such texts are compared as they are.
     except (ValueError, RecursionError):
         return cell
+
+
+def shown_json(cell: str) -> str:
+    """A text of `json_form` as JSON. What that has left as it is has no marked objects."""
+    try:
+        return _shown(json.loads(cell))
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return cell
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    kind, content = value[""]
+    if kind == "number":
+        return str(content)
+    members = [f"{json.dumps(name, ensure_ascii=False)}: {_shown(one)}" for name, one in content]
+    return f"{{{', '.join(members)}}}"
 
 
 def _plain(number: str) -> Any:

@@ -9,7 +9,7 @@ works for several rows with one key, and for rows without a key, whose digest se
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -34,6 +34,8 @@ MOST_SUSPECTS: Final = 100_000
 KEYS_AT_ONCE: Final = 500
 # Between two looks whether the task has caught up.
 LOOK_SECONDS: Final = 0.3
+REPAIRED_ROWS: Final = {Kind.MISSING: 1, Kind.EXTRA: -1}
+"""How many rows the target has more once such a row is repaired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,10 @@ class Options:
 class Comparison:
     """The comparison of one table. `told` is called with the number of source rows done so far.
     `others`: the other tasks that may write to the target table, whose rows are not known from
-    extra ones. `is_narrowed`: only some rows are compared; each side may find others of them."""
+    extra ones. `is_narrowed`: only some rows are compared; each side may find others of them.
+    `inbound`: by task, of the tasks that bring changes of other servers, the target's own among
+    them, to the sources. `doubt`: why it is not known whether these have arrived; empty where it is
+    known."""
 
     subject: Subject
     sources: Sequence[SourceSide]
@@ -62,6 +67,8 @@ class Comparison:
     told: Callable[[int], None] = lambda rows: None
     others: Sequence[str] = ()
     is_narrowed: bool = False
+    inbound: Mapping[str, Lag] = field(default_factory=dict)
+    doubt: str = ""
     report: TableReport = field(init=False)
     different: dict[Key, Kind] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
@@ -73,10 +80,12 @@ class Comparison:
             str(self.subject.way),
             left_out=self.subject.left_out,
             others=tuple(self.others),
+            inbound=tuple(self.inbound),
+            doubt=self.doubt,
         )
 
     def run(self) -> TableReport:
-        begun = self.lag.ends()
+        begun = self._ends()
         self._compare()
         if self.report.is_cut and not (self.report.differences or self.report.behind):
             # All these rows were only in flight, so the rest can be read now.
@@ -94,18 +103,28 @@ class Comparison:
         self.report.seconds = time.monotonic() - self._began
         return self.report
 
-    def _is_off_since(self, begun: Ends) -> bool:
+    def _is_off_since(self, begun: Sequence[Ends]) -> bool:
         """Whether one side has more rows, though no row differs, and nothing has changed that could
         be the reason: the source stands where it stood, and the target has all of that. What was on
         its way during a first pass has then arrived before a second."""
         report = self.report
         if report.result != "equal" or report.source_rows == report.target_rows:
             return False
-        if self.others or self.is_narrowed:
+        if self.others or self.is_narrowed or self.doubt:
             return False
-        if self.lag.ends() != begun:
+        if self._ends() != begun:
             return False
-        return self._wait(Moment(begun), time.monotonic() + self.options.patience)
+        return self._wait(list(map(Moment, begun)), time.monotonic() + self.options.patience)
+
+    @property
+    def _lags(self) -> list[Lag]:
+        return [self.lag, *self.inbound.values()]
+
+    def _ends(self) -> list[Ends]:
+        return [lag.ends() for lag in self._lags]
+
+    def _now(self) -> list[Moment]:
+        return [lag.now() for lag in self._lags]
 
     def _compare(self) -> None:
         self.report.is_partial = self.lag.is_partial
@@ -151,33 +170,40 @@ class Comparison:
 
     def look_again(self) -> None:
         """Compares the differing rows once more; the report then holds what still differs."""
-        suspects = set(self.different)
+        before = dict(self.different)
         self.different.clear()
         self.report.counts = dict.fromkeys(Kind, 0)
         self.report.changing = self.report.behind = 0
         self.report.examples.clear()
-        self._settle(suspects)
+        self._settle(set(before))
+        # Counted when all rows were read, before the repair.
+        for key, kind in before.items():
+            if key not in self.different:
+                self.report.target_rows += REPAIRED_ROWS.get(kind, 0)
         self.report.seconds = time.monotonic() - self._began
 
     def _settle(self, suspects: set[Key]) -> None:
         """Compares suspect rows until they are equal, certainly differ, or patience ends. A row
         certainly differs if the source's row did not change between two looks, the target has
         received everything from before the first look, and still differs; and once more, unless
-        nothing at the source changed, as the row may have changed and changed back."""
+        nothing at the source changed, as the row may have changed and changed back. Where changes
+        of the target come back to the source, the same holds for the target's row."""
         deadline = time.monotonic() + self.options.patience
         # What both sides had at the last look at a row that still differed.
         seen: dict[Key, tuple[int, int]] = {}
         changed: set[Key] = set()
+        doubted: set[Key] = set()
         rest = suspects
         while rest:
             # In this order: between the two looks at the source lies what the target may show.
             before = self._source_numbers(rest)
-            moment = self.lag.now()
-            has_passed = self._wait(moment, deadline)
+            theirs_before = self._target_numbers(rest) if self.inbound else {}
+            moments = self._now()
+            has_passed = self._wait(moments, deadline)
             theirs = self._target_numbers(rest)
             after = self._source_numbers(rest)
             # Nothing was committed at the sources, so no row changed and changed back.
-            is_still = moment.source_ends == self.lag.now().source_ends
+            is_still = _ends_of(moments) == _ends_of(self._now())
             left: set[Key] = set()
             for key in rest:
                 own, other = after.get(key, 0), theirs.get(key, 0)
@@ -186,28 +212,37 @@ class Comparison:
                     continue
                 pair = own, other
                 is_same = before.get(key, 0) == own
+                if self.inbound:
+                    is_same &= theirs_before.get(key, 0) == other
                 if has_passed and is_same and (is_still or seen.get(key) == pair):
-                    self._found(key, own, other)
+                    if self.doubt:
+                        doubted.add(key)
+                    else:
+                        self._found(key, own, other)
                     continue
                 left.add(key)
                 seen[key] = pair
                 if has_passed and not is_same:
                     changed.add(key)
             rest = left
-            if time.monotonic() >= deadline or self.lag.is_stuck():
+            if time.monotonic() >= deadline or self._is_stuck():
                 break
         # Rows that changed at each look are not known to differ; the others may not have arrived.
         self.report.changing = len(rest & changed)
-        self.report.behind = len(rest - changed)
+        self.report.behind = len(rest - changed) + len(doubted)
         self._show()
 
-    def _wait(self, moment: Moment, deadline: float) -> bool:
-        while not self.lag.has_passed(moment):
-            if time.monotonic() >= deadline or self.lag.is_stuck():
-                self.lag.give_up()
-                return False
-            time.sleep(LOOK_SECONDS)
+    def _wait(self, moments: Sequence[Moment], deadline: float) -> bool:
+        for lag, moment in zip(self._lags, moments, strict=True):
+            while not lag.has_passed(moment):
+                if time.monotonic() >= deadline or lag.is_stuck():
+                    lag.give_up()
+                    return False
+                time.sleep(LOOK_SECONDS)
         return True
+
+    def _is_stuck(self) -> bool:
+        return any(lag.is_stuck() for lag in self._lags)
 
     def _found(self, key: Key, own: int, other: int) -> None:
         rows, others = rows_in(own), rows_in(other)
@@ -271,6 +306,8 @@ class Comparison:
         for key in self.different:
             if key in shown:
                 self.report.examples.append(self._example(key, own.get(key), theirs.get(key)))
+        # Rows that differ are found in another order each time.
+        self.report.examples.sort(key=_order)
 
     def _pick(self, found: dict[Key, Cells], shown: set[Key], cells: Cells) -> None:
         # Only these, as the whole table may have been read for them.
@@ -286,5 +323,15 @@ class Comparison:
         else:
             known = dict(zip(self.subject.key_names, key, strict=True))
         example = Example(self.different[key], known, digest)
-        shows_values = self.options.shows_values
-        return example.of_rows(self.subject.columns, own, theirs, shows_values=shows_values)
+        shown = self.subject.shown if self.options.shows_values else None
+        return example.of_rows(self.subject.columns, own, theirs, shown)
+
+
+def _ends_of(moments: Sequence[Moment]) -> list[Ends]:
+    return [moment.source_ends for moment in moments]
+
+
+def _order(example: Example) -> tuple[object, ...]:
+    """Sorts whole numbers by their size, and other keys by their length first."""
+    cells = [(len(cell or ""), cell or "") for cell in example.key.values()]
+    return cells, example.digest

@@ -24,7 +24,6 @@ from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
-from cdcbus.producer.snapshot.window import reached
 from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.control.source_of import Feed
 from cdcbus.tasks.zookeeper.position.znodes import position_path
@@ -161,7 +160,7 @@ class Lag:
                 "rows were compared with those of the server that it read before: run it again"
             )
         # Beyond the position while an XA transaction is prepared there.
-        published = reached(position)
+        published = position.reached
         place = BinlogCoordinates(published.file, published.pos)
         end = moment.source_ends[feed.place]
         # An idle source ends in a new file, to which no transaction moves the stored position.

@@ -19,8 +19,9 @@ from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import JsonNode, camel_case_fields, get_node, put_node
 
-# With the errors cut, the znode stays far below ZooKeeper's limit of 1 MB.
+# With these and the errors cut, the znode stays far below ZooKeeper's limit of 1 MB.
 TABLES_KEPT: Final = 200
+COLUMNS_KEPT: Final = 1000
 LONGEST_ERROR: Final = 500
 # The tables that a sentence for operators names; the others are counted.
 NAMED: Final = 5
@@ -59,6 +60,8 @@ class LastVerify:
     results: Mapping[str, int] = field(default_factory=dict)
     tables: tuple[NotEqual, ...] = ()
     error: str = ""
+    left_out: tuple[str, ...] = ()
+    of_others: int = 0
 
     @property
     def different(self) -> list[NotEqual]:
@@ -77,9 +80,9 @@ class LastVerify:
         if self.different:
             return "different"
         if self.unproved:
-            has_failed = any(each.error for each in self.unproved)
+            has_failed = any(each.result == "error" for each in self.unproved)
             return "error" if has_failed else "behind"
-        return "equal"
+        return "changing" if self.results.get("changing") else "equal"
 
     def to_fields(self) -> dict[str, Any]:
         return {**camel_case_fields(self), "result": self.word}
@@ -106,9 +109,10 @@ def last_verify(
         results[report.result] += 1
         seconds += report.seconds
         rows += report.source_rows
-        # Rows that keep changing do not count as different, so a known difference ends here, too.
-        if report.result not in ("equal", "changing"):
-            found.append(_found(report, known.get(report.target), ended))
+        earlier = known.get(report.target)
+        # Rows that keep changing do not count as different, but they end no known difference.
+        if report.result != "equal" and (earlier or report.result != "changing"):
+            found.append(_found(report, earlier, ended))
     for name in sorted(known.keys() - {report.target for report in reports}):
         # Otherwise a table that can no longer be seen would end the alarm.
         if may_belong(name):
@@ -124,7 +128,13 @@ def last_verify(
         rows,
         dict(sorted(results.items())),
         tuple(found[:TABLES_KEPT]),
+        left_out=tuple(_left_out(reports)[:COLUMNS_KEPT]),
+        of_others=sum(report.of_others for report in reports),
     )
+
+
+def _left_out(reports: Sequence[TableReport]) -> list[str]:
+    return [f"{report.target}.{name}" for report in reports for name in report.left_out]
 
 
 def _found(report: TableReport, earlier: NotEqual | None, ended: str) -> NotEqual:
@@ -134,10 +144,10 @@ def _found(report: TableReport, earlier: NotEqual | None, ended: str) -> NotEqua
         since = ended
         if earlier:
             since = earlier.since
-    # Not compared now, so it still counts as different.
+    # Not known to be equal now, so it still counts as different.
     elif earlier:
         differences, since = earlier.differences, earlier.since
-    error = report.error[:LONGEST_ERROR]
+    error = (report.error or report.doubt)[:LONGEST_ERROR]
     return NotEqual(report.target, report.result, differences, since, error)
 
 
@@ -161,8 +171,21 @@ def line_of(last: LastVerify) -> str:
         why = f" (tables: {counts})"
     return (
         f"verify by {last.by or '?'}, ended {last.ended or '?'} UTC: {last.word}{why}, "
-        f"{last.rows:,} rows, {last.seconds:,.1f} s"
+        f"{last.rows:,} rows, {last.seconds:,.1f} s{''.join(f'; {each}' for each in unknown(last))}"
     )
+
+
+def unknown(last: LastVerify) -> list[str]:
+    """What the results do not say anything about, in words."""
+    found = []
+    if last.left_out:
+        named = ", ".join(last.left_out[:NAMED])
+        if len(last.left_out) > NAMED:
+            named += " and more"
+        found.append(f"columns not compared: {named}")
+    if last.of_others:
+        found.append(f"rows that may be of other tasks, not counted: {last.of_others:,}")
+    return found
 
 
 def sentence_of_different(last: LastVerify, task_id: str) -> str:
@@ -172,7 +195,10 @@ def sentence_of_different(last: LastVerify, task_id: str) -> str:
         return ""
     parts = []
     for each in found[:NAMED]:
-        parts.append(f"{each.table} ({each.differences:,} rows)")
+        since = ""
+        if each.result == "changing":
+            since = ", not proved since, as rows kept changing"
+        parts.append(f"{each.table} ({each.differences:,} rows{since})")
     named = ", ".join(parts)
     if len(found) > NAMED:
         named += f" and {len(found) - NAMED:,} more"
@@ -259,6 +285,10 @@ def _last(node: JsonNode) -> LastVerify:
         for word, count in results.items():
             if isinstance(count, int):
                 counts[word] = count
+    names = node.fields.get("leftOut")
+    left_out = list[str]()
+    if isinstance(names, list):
+        left_out += map(str, names)
     stored = node.fields.get("tables")
     tables = list[NotEqual]()
     if isinstance(stored, list):
@@ -272,6 +302,8 @@ def _last(node: JsonNode) -> LastVerify:
         counts,
         tuple(tables),
         node.text("error"),
+        tuple(left_out),
+        node.number("ofOthers"),
     )
 
 

@@ -12,10 +12,9 @@ A session that is ended meanwhile has lost its locks, so it is asked once more b
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Final
@@ -23,13 +22,12 @@ from typing import TYPE_CHECKING, Final
 import pymysql
 
 from cdcbus.plugins.errors import BusRejected, ConfigError, SourceRefused, UnreadableEvent
-from cdcbus.plugins.kafka.client_errors import drop_unsent
+from cdcbus.plugins.kafka.client.errors import drop_unsent
 from cdcbus.plugins.kafka.producer import KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text
-from cdcbus.plugins.loaders.cells.canonical import EXACT
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Origin, RowChange, Table
-from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn
+from cdcbus.producer.ddl.table_schema import GEOMETRIES
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import source_connection
@@ -37,8 +35,9 @@ from cdcbus.tasks.verify.compare import Comparison
 from cdcbus.tasks.verify.lag import Lag, Moment
 from cdcbus.tasks.verify.report import Kind
 from cdcbus.tasks.verify.row_numbers import Key, key_groups
+from cdcbus.tasks.verify.sendable import REPAIRED, repairable, source_key
 from cdcbus.tasks.verify.sides import ANSWER_SECONDS, SourceSide, open_source
-from cdcbus.tasks.verify.subject import Cells
+from cdcbus.tasks.verify.subject import Cells, Subject
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -50,8 +49,6 @@ LOCK_WAIT_SECONDS: Final = 5
 HOLD_SECONDS: Final = 10.0
 """How long locked rows wait for the fetch task, which stores its position once a second."""
 LOOK_SECONDS: Final = 0.05
-REPAIRED: Final = (Kind.MISSING, Kind.DIFFERENT, Kind.EXTRA)
-PRUNED: Final = (Kind.EXTRA,)
 # Errors of MySQL: access denied to a database, table, column, or without a privilege.
 NO_RIGHT: Final = (1044, 1142, 1143, 1227)
 
@@ -69,63 +66,19 @@ class Planned:
         return {"op": self.op, "table": self.table, "topic": self.topic, "key": self.key}
 
 
-def refusal(comparison: Comparison) -> str:
-    """The reason why the rows of a table cannot be repaired; empty where they can."""
-    subject = comparison.subject
-    # Without one of the target's own, rows are compared by the source's key.
-    if not subject.key or not subject.target.key:
-        return "it has no key, so a row that is sent again would exist twice"
-    if comparison.others:
-        return (
-            f"rows of other tasks ({', '.join(comparison.others)}) go to it, too, and a row "
-            "that only the target has may be theirs"
-        )
-    if len(subject.sources) > 1:
-        return (
-            "several source tables go there, and their topics have no order between a row that is "
-            "deleted and one that is inserted"
-        )
-    [source] = subject.sources
-    own = {column.name for column in source.key_columns}
-    if not subject.is_found_by_key or own != set(source.mapped.schema.key):
-        return (
-            "its key is not the source's own, copied unchanged, or has texts of a character set "
-            "other than utf8 and latin1, by which rows are not looked up, so they cannot be locked"
-        )
-    return ""
-
-
-def repairable(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Key]:
-    """The keys of rows that can be sent. `kinds`: some of REPAIRED, which leaves out MERGED rows,
-    as these would replace each other. Keys that no cell of the source can have are left out: no
-    record has such a cell."""
-    [side] = comparison.sources
-    keys = [key for key, kind in comparison.different.items() if kind in kinds]
-    return [key for part in key_groups(keys, 1) for key in part if side.can_spell(part)]
-
-
 def planned(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Planned]:
     """What a repair would send now."""
     [side] = comparison.sources
     keys = repairable(comparison, kinds)
     found = _rows(comparison, side, keys)
-    return [_planned(side, key, found.get(key)) for key in keys]
+    changes = _changes(comparison.subject, side, keys, found, Origin())
+    return [_planned(side, change) for change in changes]
 
 
-def _planned(side: SourceSide, key: Key, row: Cells | None) -> Planned:
-    mapped = side.table.mapped
-    op = Op.DELETE if row is None else Op.INSERT
-    return Planned(op, str(mapped.source.id), mapped.topic, _cells(side, key))
-
-
-def _cells(side: SourceSide, key: Key) -> dict[str, Cell]:
-    """A key by the source's columns, in the form of the source's rows."""
-    cells: dict[str, Cell] = {}
-    for column, cell in zip(side.table.key_columns, key, strict=True):
-        cells[column.name] = None
-        if isinstance(cell, str):
-            cells[column.name] = as_source(column, cell)
-    return cells
+def _planned(side: SourceSide, change: RowChange) -> Planned:
+    row = change.after or change.before or {}
+    key = {column.name: row[column.name] for column in side.table.key_columns}
+    return Planned(change.op, str(change.table.id), side.table.mapped.topic, key)
 
 
 def _rows(
@@ -144,7 +97,7 @@ def _rows(
     return found
 
 
-def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[list[Planned]]:
+def repair(comparison: Comparison, lag: Lag, keys: Sequence[Cells]) -> Iterator[list[Planned]]:
     """Publishes the rows as the source has them, and yields each group once Kafka has acknowledged
     it. Raises SourceRefused, ConfigError and BusError; groups sent before that stay sent."""
     [side] = comparison.sources
@@ -177,16 +130,14 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
                 moment = lag.now()
                 _wait(lag, moment, side)
                 origin = _origin(lag, moment, side)
-                records = []
-                for key in part:
-                    change = _change(side, key, rows.get(key), origin)
-                    records.append(_record(side, change))
+                changes = _changes(comparison.subject, side, part, rows, origin)
+                records = [_record(side, change) for change in changes]
                 _check_locks(connection, side, "nothing was sent")
                 sender.send(side.table.mapped.topic, records)
                 _check_locks(connection, side, "rows that were sent may be as of before")
             # Without locks, for which DDL would wait, and this for DDL.
             _refuse_altered(schemas, side)
-            yield [_planned(side, key, rows.get(key)) for key in part]
+            yield [_planned(side, change) for change in changes]
 
 
 def _refuse_altered(schemas: SchemaReader, side: SourceSide) -> None:
@@ -270,12 +221,24 @@ def _origin(lag: Lag, moment: Moment, side: SourceSide) -> Origin:
     return Origin(end.file, end.pos, commit_us=seconds * 1_000_000)
 
 
-def _change(side: SourceSide, key: Key, row: Cells | None, origin: Origin) -> RowChange:
+def _changes(
+    subject: Subject,
+    side: SourceSide,
+    keys: Sequence[Cells],
+    rows: Mapping[Key, Cells],
+    origin: Origin,
+) -> list[RowChange]:
+    """What is sent for these keys, in their order. `rows`: those that the source has."""
     table = _described(side)
-    if row is not None:
-        after = dict(zip(table.names, row, strict=True))
-        return RowChange(table, Op.INSERT, None, after, origin, is_last=True)
-    return RowChange(table, Op.DELETE, _cells(side, key), None, origin, is_last=True)
+    changes = []
+    for key in keys:
+        if row := rows.get(key):
+            after = dict(zip(table.names, row, strict=True))
+            changes.append(RowChange(table, Op.INSERT, None, after, origin, is_last=True))
+        elif before := source_key(subject, side.table, key):
+            changes.append(RowChange(table, Op.DELETE, before, None, origin, is_last=True))
+        # Otherwise the source had the row before, and the fetch task has sent its delete.
+    return changes
 
 
 def _record(side: SourceSide, change: RowChange) -> Record:
@@ -309,24 +272,6 @@ class _Sender(KafkaWriter[str]):
         self._failure = BusRejected(refused)
 
 
-def as_source(column: TableColumn, cell: str) -> str:
-    """A key's cell with the digits of the source column, because the record's key, and so its
-    partition, depends on that text."""
-    _, _, inner = column.type.partition("(")
-    numbers = inner.partition(")")[0].split(",")
-    if column.data_type == "decimal":
-        scale = int(numbers[1]) if len(numbers) > 1 else 0
-        return format(Decimal(cell).quantize(Decimal(1).scaleb(-scale), context=EXACT), "f")
-    if column.data_type in ("datetime", "timestamp", "time"):
-        digits = int(numbers[0] or 0)
-        whole, _, fraction = cell.partition(".")
-        if not digits:
-            return whole
-        return f"{whole}.{fraction.ljust(digits, '0')[:digits]}"
-    return cell
-
-
-# Numbers of java.sql.Types, as canal writes them into a record's sqlType.
 SQL_TYPES: Final = {
     "tinyint": -6,
     "smallint": 5,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -41,20 +41,20 @@ class Example:
         names: Sequence[str],
         own: Sequence[Cell] | None,
         theirs: Sequence[Cell] | None,
-        *,
-        shows_values: bool,
+        form: Callable[[Sequence[Cell]], Sequence[Cell]] | None,
     ) -> Example:
-        """The example with what differs between the two rows; None: that side has none. `names`:
-        the compared columns."""
+        """The example with what differs between the two rows, in the form that is compared; None:
+        that side has none. `names`: the compared columns; `form`: makes of a row what people see of
+        it; None: they see no values."""
         columns: tuple[str, ...] = ()
         # A row that only one side has is shown whole.
         shown = tuple(names)
         if own is not None and theirs is not None:
             columns = shown = _differing(names, own, theirs)
-        if not shows_values:
+        if form is None:
             return replace(self, columns=columns)
-        source = _cells_of(shown, names, own)
-        target = _cells_of(shown, names, theirs)
+        source = None if own is None else _cells_of(shown, names, form(own))
+        target = None if theirs is None else _cells_of(shown, names, form(theirs))
         return replace(self, columns=columns, source=source, target=target)
 
     def to_fields(self) -> dict[str, Any]:
@@ -78,11 +78,7 @@ def _differing(
     return tuple(found)
 
 
-def _cells_of(
-    shown: Sequence[str], names: Sequence[str], row: Sequence[Cell] | None
-) -> dict[str, Cell] | None:
-    if row is None:
-        return None
+def _cells_of(shown: Sequence[str], names: Sequence[str], row: Sequence[Cell]) -> dict[str, Cell]:
     cells = dict(zip(names, row, strict=True))
     return {name: cells[name] for name in shown}
 
@@ -93,10 +89,14 @@ class TableReport:
     rows that kept changing while they were compared. `behind`: rows that differ, but that the task
     may not have reached yet. `is_cut`: the comparison was cut short. `left_out`: columns that are
     not compared. `error`: why the table could not be compared. `planned`: what a repair sends, or
-    would send; `repaired`: how many rows were sent; `not_repaired`: why none could be. `others`:
+    would send; `repaired`: how many rows were sent; `not_repaired`: why none could be; `unheld`:
+    the keys of rows that only the target has, and that the source's columns cannot hold. `others`:
     other tasks that write to the table; `of_others`: rows that only the target has, which may be
     theirs, and do not count as different. `is_partial`: the task reads only some partitions of its
-    topics, so rows that differ are only known to be `behind`."""
+    topics, so rows that differ are only known to be `behind`. `inbound`: the tasks that bring
+    changes of other servers to the source; `doubt`: why it is not known whether these have arrived,
+    so that rows that differ are only known to be `behind`, too. `is_gone`: the source has no such
+    table any more, so all rows are extra."""
 
     target: str
     sources: list[str]
@@ -117,9 +117,13 @@ class TableReport:
     planned: list[Any] = field(default_factory=list)
     repaired: int = 0
     not_repaired: str = ""
+    unheld: list[dict[str, Cell]] = field(default_factory=list)
     others: tuple[str, ...] = ()
     of_others: int = 0
     is_partial: bool = False
+    inbound: tuple[str, ...] = ()
+    doubt: str = ""
+    is_gone: bool = False
 
     @property
     def differences(self) -> int:
@@ -165,6 +169,12 @@ class TableReport:
         if self.others:
             fields["otherTasks"] = list(self.others)
             fields["ofOthers"] = self.of_others
+        if self.inbound:
+            fields["inboundTasks"] = list(self.inbound)
+        if self.doubt:
+            fields["doubt"] = self.doubt
+        if self.is_gone:
+            fields["isGone"] = True
         # Only with a repair.
         if self.planned:
             fields["planned"] = [each.to_fields() for each in self.planned]
@@ -172,6 +182,8 @@ class TableReport:
             fields["published"] = self.repaired
         if self.not_repaired:
             fields["notRepaired"] = self.not_repaired
+        if self.unheld:
+            fields["notHeld"] = self.unheld
         fields["seconds"] = round(self.seconds, 3)
         fields["error"] = self.error
         return fields

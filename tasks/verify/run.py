@@ -28,6 +28,7 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.control.beside import Beside, Unread, refuse, shown, tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.control.lock_waits import lock_waits_told
 from cdcbus.tasks.control.source_of import (
     Feed,
     MappedTable,
@@ -40,9 +41,11 @@ from cdcbus.tasks.control.source_of import (
     unseen_reason,
 )
 from cdcbus.tasks.control.uses import Uses
+from cdcbus.tasks.lineage.both_ways import bringing_tasks, is_both_ways
 from cdcbus.tasks.lineage.case_twins import merged_twins
 from cdcbus.tasks.lineage.sharing import may_send, other_writers
 from cdcbus.tasks.verify.compare import Comparison, Options
+from cdcbus.tasks.verify.dropped import gone_reports
 from cdcbus.tasks.verify.lag import Lag, fetch_position
 from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.verify.sides import SourceSide, TargetSide, charsets_of, open_source, open_target
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 CONNECTIONS: Final = 3
 """One to read rows, one for catalogs and offsets, one to spare."""
+EVERY_USE: Final = Uses.READ | Uses.WRITE | Uses.KAFKA
 
 Told = Callable[[str, int, int], None]
 """Called with a table, the number of its source rows that are done, and about how many it has."""
@@ -65,7 +69,8 @@ Told = Callable[[str, int, int], None]
 class Opened:
     """A consumer task with everything that the comparison needs. `beside`: the tasks beside it.
     `further`: those of them that feed it, too, and are not compared. `unread_feeds`: those that
-    cannot be read, and may feed it; none where the feed is named."""
+    cannot be read, and may feed it; none where the feed is named. `inbound`: by id, the lag of
+    those that bring changes of other servers to the sources; `doubt`: see `Comparison`."""
 
     task: LoadTask
     feeds: Sequence[Feed]
@@ -78,6 +83,8 @@ class Opened:
     further: Sequence[FetchTask]
     unread_feeds: Mapping[str, Unread]
     zookeeper: KazooClient
+    inbound: Mapping[str, Lag]
+    doubt: str
 
 
 @contextmanager
@@ -88,18 +95,18 @@ def opened(
     *,
     is_repairing: bool = False,
     is_sending: bool = False,
+    is_at_rest: bool = False,
 ) -> Iterator[Opened]:
     """Opens everything for a comparison. `is_repairing`: to repair what differs, or to show how.
-    `is_sending`: rows will be published, as the fetch tasks do. Raises CdcError where a server does
-    not answer, or the task cannot be compared, or not be repaired."""
+    `is_sending`: rows will be published, as the fetch tasks do. `is_at_rest`: an operator knows
+    that the target has no changes of its own that are not at the source yet. Raises CdcError where
+    a server does not answer, or the task cannot be compared, or not be repaired."""
     # kazoo's own lines would mix with the report, and its errors are raised anyway.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    every = Uses.READ | Uses.WRITE | Uses.KAFKA
-    task = consumer_task(word, bus, every)
-    assert isinstance(task.target, JdbcTarget)
-    _refuse_task(task)
+    task = consumer_task(word, bus, EVERY_USE)
     beside = tasks_beside(word, bus)
-    feeds = feeds_of(word, task, bus, source, every if is_sending else Uses.READ, beside)
+    feeds = feeds_of(word, task, bus, source, EVERY_USE if is_sending else Uses.READ, beside)
+    _refuse_unlike(task, feeds)
     if is_repairing:
         refuse(beside.unread, f"a repair of task {task.task_id}")
     for place, each in beside.unread.items():
@@ -108,8 +115,36 @@ def opened(
             place,
             each.reason,
         )
-    for feed in feeds:
-        _refuse_feed(feed)
+    with ExitStack() as stack:
+        zookeeper = stack.enter_context(connected(bus.zookeeper, auth=bus.zookeeper_auth))
+        connections, database, lag = _followed(stack, task, feeds, zookeeper)
+        for feed in feeds:
+            waiting = lock_waits_told(feed.fetch.source, connections[feed.place], lag.server(feed))
+            stack.enter_context(waiting)
+        connection = stack.enter_context(open_target(database))
+        inbound, doubt = _inbound(stack, bus, task, feeds, beside, zookeeper)
+        yield Opened(
+            task,
+            feeds,
+            connections,
+            database,
+            connection,
+            JdbcBatch(database, database.target.task_id),
+            lag,
+            beside,
+            further_feeds(task, feeds, beside.tasks.values()),
+            beside.unread_feeds if source is None else {},
+            zookeeper,
+            inbound,
+            "" if is_at_rest else doubt,
+        )
+
+
+def _followed(
+    stack: ExitStack, task: LoadTask, feeds: Sequence[Feed], zookeeper: KazooClient
+) -> tuple[Mapping[str, Connection], Database, Lag]:
+    """Connections to the sources, by place, and to the target; and how far the tasks are."""
+    assert isinstance(task.target, JdbcTarget)
     # A name of its own, as a start of the task ends other sessions of its name.
     target = replace(
         task.target,
@@ -118,58 +153,64 @@ def opened(
         min_connections=0,
     )
     database = open_database(target)
-    with ExitStack() as stack:
-        stack.callback(database.engine.dispose)
-        zookeeper = stack.enter_context(connected(bus.zookeeper, auth=bus.zookeeper_auth))
-        connections = {}
-        for feed in feeds:
-            # The rows of this server go to Kafka, whichever of its addresses answers first.
-            position = fetch_position(zookeeper, feed)
-            server = position.server_uuid if position else ""
-            opened_source = open_source(feed.fetch.source, server)
-            connections[feed.place] = stack.enter_context(opened_source)
-        connection = stack.enter_context(open_target(database))
-        logs = stack.enter_context(TopicLogs(task))
-        loader = JdbcBatch(database, target.task_id)
-        lag = Lag(task, feeds, connections, zookeeper, logs, database)
-        yield Opened(
-            task,
-            feeds,
-            connections,
-            database,
-            connection,
-            loader,
-            lag,
-            beside,
-            further_feeds(task, feeds, beside.tasks.values()),
-            beside.unread_feeds if source is None else {},
-            zookeeper,
-        )
+    stack.callback(database.engine.dispose)
+    connections = {}
+    for feed in feeds:
+        # The rows of this server go to Kafka, whichever of its addresses answers first.
+        position = fetch_position(zookeeper, feed)
+        server = position.server_uuid if position else ""
+        connections[feed.place] = stack.enter_context(open_source(feed.fetch.source, server))
+    logs = stack.enter_context(TopicLogs(task))
+    return connections, database, Lag(task, feeds, connections, zookeeper, logs, database)
 
 
-def _refuse_task(task: LoadTask) -> None:
-    """Raises ConfigError for a consumer task whose target cannot equal the source."""
+def _inbound(
+    stack: ExitStack,
+    bus: BusSettings,
+    task: LoadTask,
+    feeds: Sequence[Feed],
+    beside: Beside,
+    zookeeper: KazooClient,
+) -> tuple[Mapping[str, Lag], str]:
+    """How far the tasks are that bring changes of other servers, the target's own among them, to
+    the sources; and why that is not known, else empty."""
+    fetches = [feed.fetch for feed in feeds]
+    found: dict[str, Lag] = {}
+    if not is_both_ways(task, fetches):
+        return found, ""
+    try:
+        for place in bringing_tasks(task, fetches, beside.tasks):
+            other = consumer_task(place, bus, EVERY_USE)
+            others_feeds = feeds_of(place, other, bus, None, Uses.READ, beside)
+            _refuse_unlike(other, others_feeds)
+            _, _, lag = _followed(stack, other, others_feeds, zookeeper)
+            if lag.is_partial:
+                raise ConfigError(
+                    f"task {other.task_id} reads some partitions of its topics only "
+                    "(consumer.source.partition), so it is not known what the others bring"
+                )
+            found[other.task_id] = lag
+    except CdcError as error:
+        return {}, str(error)
+    return found, ""
+
+
+def _refuse_unlike(task: LoadTask, feeds: Sequence[Feed]) -> None:
+    """Raises ConfigError for tasks whose target cannot equal the source."""
     if is_added_loader(task.loader):
         raise ConfigError(
             f"task {task.task_id} writes with {task.loader}, a loader from another package: only "
             "targets of the built-in loaders can be compared"
         )
-    if task.skipped_operations:
-        raise ConfigError(
-            f"task {task.task_id} leaves out {', '.join(sorted(task.skipped_operations))} "
-            "(consumer.skippedOperations), so its target is not meant to equal the source: there "
-            "is nothing to compare, and a repair would undo what it keeps"
-        )
-
-
-def _refuse_feed(feed: Feed) -> None:
-    """The same for a fetch task."""
-    if feed.fetch.left_out:
-        raise ConfigError(
-            f"{feed.place} leaves out {', '.join(sorted(feed.fetch.left_out))} "
-            "(consumer.skippedOperations), so the target is not meant to equal the source: "
-            "there is nothing to compare, and a repair would undo what it keeps"
-        )
+    left_out = [(f"task {task.task_id}", task.skipped_operations)]
+    left_out += [(feed.place, feed.fetch.left_out) for feed in feeds]
+    for place, operations in left_out:
+        if operations:
+            raise ConfigError(
+                f"{place} leaves out {', '.join(sorted(operations))} (consumer.skippedOperations), "
+                "so the target is not meant to equal the source: there is nothing to compare, and "
+                "a repair would undo what it keeps"
+            )
 
 
 def verify(
@@ -188,6 +229,11 @@ def verify(
         seen = [*chain(*unreadable.values()), *chain(*map(_source_names, groups.values()))]
         for name in unseen(opened.task, seen):
             yield TableReport(name, [name], error=unseen_reason(name)), None
+        # Another feed, which is not compared, may send what the source has no more.
+        are_all = not (opened.further or opened.unread_feeds or opened.beside.unread_feeds)
+        if are_all and not where:
+            for report in gone_reports(opened, seen, {*groups, *unreadable}, _others):
+                yield report, None
     for target, sources in unreadable.items():
         error = unreadable_reason(sources)
         yield TableReport(str(target), list(map(str, sources)), error=error), None
@@ -195,34 +241,41 @@ def verify(
     for target, mapped in groups.items():
         if target in unreadable:
             continue
-        report = TableReport(str(target), list(map(str, _source_names(mapped))))
         if target in twins:
-            report.error = twins[target]
-            yield report, None
+            yield _failed(target, mapped, twins[target]), None
             continue
         try:
             comparison = comparison_of(opened, target, mapped, options, where, told)
         except CdcError as error:
-            report.error = str(error)
-            yield report, None
+            yield _failed(target, mapped, str(error)), None
             continue
-        try:
-            for feed, each in mapped:
-                SchemaReader(opened.sources[feed.place]).need_columns(each.source.id)
-            comparison.run()
-        except CdcError as error:
-            comparison.report.error = str(error)
-        # Without the error's message, which may quote cells.
-        except pymysql.Error as error:
-            [code, *_] = error.args or [type(error).__name__]
-            comparison.report.error = (
-                f"source table {', '.join(comparison.report.sources)} cannot be read to its end: "
-                f"the server has gone away or refuses it ({code}); look at its log, and run it "
-                "again"
-            )
+        _run(opened, comparison, mapped)
         _doubt(comparison.report, opened.beside, opened.unread_feeds)
         has_failed = bool(comparison.report.error)
         yield comparison.report, None if has_failed else comparison
+
+
+def _failed(target: TableId, mapped: FedTables, reason: str) -> TableReport:
+    """The report of a table that cannot be compared."""
+    return TableReport(str(target), list(map(str, _source_names(mapped))), error=reason)
+
+
+def _run(opened: Opened, comparison: Comparison, mapped: FedTables) -> None:
+    """Compares a table; its report says what went wrong."""
+    try:
+        for feed, each in mapped:
+            SchemaReader(opened.sources[feed.place]).need_columns(each.source.id)
+        comparison.run()
+    except CdcError as error:
+        comparison.report.error = str(error)
+    # Without the error's message, which may quote cells.
+    except pymysql.Error as error:
+        [code, *_] = error.args or [type(error).__name__]
+        comparison.report.error = (
+            f"source table {', '.join(comparison.report.sources)} cannot be read to its end: "
+            f"the server has gone away or refuses it ({code}); look at its log, and run it "
+            "again"
+        )
 
 
 def _doubt(report: TableReport, beside: Beside, feeds: Mapping[str, Unread]) -> None:
@@ -265,7 +318,8 @@ def _merged_twins(opened: Opened, groups: Groups) -> dict[TableId, str]:
     return found
 
 
-Groups = dict[TableId, list[tuple[Feed, MappedTable]]]
+FedTables = list[tuple[Feed, MappedTable]]
+Groups = dict[TableId, FedTables]
 Unreadable = dict[TableId, list[TableId]]
 
 
@@ -361,6 +415,7 @@ def comparison_of(
         opened.task.target.zero_date,
     )
     own, theirs = _conditions(subject, where)
+    others = _others(opened, target)
     sides = []
     for source, narrowed in zip(subject.sources, own, strict=True):
         connection = opened.sources[source.feed.place]
@@ -373,8 +428,20 @@ def comparison_of(
         opened.lag,
         options,
         lambda rows: told(subject.name, rows, estimate),
-        _others(opened, target),
+        others,
         is_narrowed=bool(where),
+        inbound=opened.inbound,
+        doubt=opened.doubt or _doubt_of_others(opened, others),
+    )
+
+
+def _doubt_of_others(opened: Opened, others: Sequence[str]) -> str:
+    """Where servers are copied into each other, a row can reach the target by other tasks, too."""
+    if not (others and opened.inbound):
+        return ""
+    return (
+        f"rows of other tasks ({', '.join(others)}) go to the table, too, and how far these are is "
+        "not known"
     )
 
 

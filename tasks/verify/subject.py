@@ -10,6 +10,7 @@ from typing import Final
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
+from cdcbus.plugins.converters.auto import Auto
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
@@ -25,7 +26,7 @@ from cdcbus.tasks.verify.sql.text import is_comparable, quoted
 
 Cells = tuple[Cell, ...]
 LOSSLESS: Final = frozenset(("canalRow", "oggJson"))
-"""Formats that return each cell unchanged."""
+"""Formats that return each cell unchanged, also to a task that finds out the format by itself."""
 
 
 BYTE_KEYS: Final = frozenset(("bytea", "varbinary", "binary"))
@@ -91,6 +92,11 @@ class Subject:
         """A function from a row as the target shows it to the form that is compared."""
         return _forming([forms.actual for forms in self.forms])
 
+    @property
+    def shown(self) -> Callable[[Sequence[Cell]], Cells]:
+        """A function from a row in the form that is compared to what people see of it."""
+        return _forming([forms.shown for forms in self.forms])
+
 
 def _picked(columns: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
     return tuple([columns[place] for place in places])
@@ -145,7 +151,7 @@ def subject_of(
         is_plain = (
             process is None
             and feed.fetch.publish.converter in LOSSLESS
-            and task.converter in LOSSLESS
+            and task.converter in LOSSLESS | {Auto.NAME}
         )
         expect = _expecting(task, feed, each, plan, columns, forms, process, is_plain=is_plain)
         # SQL sees the source's own cells, so checksums need cells that arrive unchanged.

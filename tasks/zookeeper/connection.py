@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -13,6 +14,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     InvalidACLError,
+    KazooException,
     NoAuthError,
     OperationTimeoutError,
     QuotaExceededError,
@@ -103,6 +105,7 @@ def connect(
     )
     # Before the start, as the first connection already negotiates the time.
     _note_session_time(client, session_seconds)
+    _accept_older(client)
     _keep_connecting(client)
     try:
         _start(client, chroot, timeout_seconds)
@@ -180,6 +183,49 @@ def _note_session_time(client: KazooClient, asked_seconds: float) -> None:
         return read_ms, connect_ms
 
     client._connection._connect = connect_and_note
+
+
+def _accept_older(client: KazooClient) -> None:
+    """Lets the client connect to a ZooKeeper that was restored from a backup, or to another one
+    behind its address. Servers refuse a client that has seen later changes than they have, which
+    would last until they have as many."""
+    connect = client._connection._connect
+    away_since: float | None = None
+    seen = 0
+
+    def connect_or_forget(*server: Any) -> Any:
+        nonlocal away_since, seen
+        now = time.monotonic()
+        if away_since is None:
+            away_since = now
+            seen = client.last_zxid
+        # Not before the session can be over: the server of a healthy ensemble that answers first
+        # may be behind the others.
+        has_forgotten = now - away_since > session_seconds(client)
+        if has_forgotten:
+            client.last_zxid = 0
+        times = connect(*server)
+        away_since = None
+        if has_forgotten:
+            client.handler.spawn(_say_if_older, client, seen)
+        return times
+
+    client._connection._connect = connect_or_forget
+
+
+def _say_if_older(client: KazooClient, seen: int) -> None:
+    """Warns if the server has fewer changes than were seen before."""
+    # Also where the session is over, or the server is away again: the next connection asks anew.
+    with suppress(KazooException, KazooTimeoutError):
+        client.exists_async("/").get(timeout=ASK_SECONDS)
+        if client.last_zxid < seen:
+            LOG.warning(
+                "ZooKeeper has fewer changes than this process has seen (%#x, %#x): it was "
+                "restored from a backup, or another one is behind its address. Check the positions "
+                "and the tasks that it holds: cdcbus task list, cdcbus offset show ID",
+                client.last_zxid,
+                seen,
+            )
 
 
 def _keep_connecting(client: KazooClient) -> None:

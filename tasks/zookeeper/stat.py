@@ -68,9 +68,9 @@ class Batch:
 class Stat:
     """A task's progress, reported by its own process every few seconds. None: unknown.
 
-    `at`: when it was reported. `state`: as the task itself sees it. `last_row`: when its newest row
-    was committed at the source. `lag_records`, `lag_bytes`: from its position to the end of its
-    topics, or of the binlog.
+    `at`: when it was reported, by the process that `identity` names with `process`. `state`: as the
+    task itself sees it. `last_row`: when its newest row was committed at the source. `lag_records`,
+    `lag_bytes`: from its position to the end of its topics, or of the binlog.
 
     `idle_seconds`: since the last rows arrived. `still_seconds`: how long its position has not
     moved although there is more to read. `batch_seconds`: how long the current batch has been
@@ -84,7 +84,8 @@ class Stat:
     `kept_unread`: where these are kept by size instead, the share that is still unread, 1 = all;
     `kept_place`: the same in words. `queued_bytes`: the size of records that wait for Kafka.
 
-    `target_lost`: what the task found lost in its target at the start, reported for an hour.
+    `target_lost`: what the task found lost in its target, reported for an hour after
+    `target_lost_at`, in epoch seconds, also by later processes.
     `late_records`: left out because their sender had lost its lock; `late_at`: when the last one
     came, in epoch seconds, 0 without one. `skipped`: what a fetch task left out in the last hour.
     """
@@ -95,6 +96,7 @@ class Stat:
     at: str = ""
     node_id: str = ""
     process_id: int = 0
+    process: str = ""
     rows: int = 0
     rows_per_second: float = 0.0
     lag_records: int | None = None
@@ -115,6 +117,7 @@ class Stat:
     kept_place: str = ""
     batches: tuple[Batch, ...] = ()
     target_lost: str = ""
+    target_lost_at: float = 0.0
     late_records: int = 0
     late_at: float = 0.0
     skipped: str = ""
@@ -139,6 +142,7 @@ def stat_from_json(node: JsonNode, state: State) -> Stat:
         at=node.text("at"),
         node_id=node.text("nodeId"),
         process_id=node.number("processId"),
+        process=node.text("process"),
         rows=node.number("rows"),
         rows_per_second=node.real("rowsPerSecond") or 0.0,
         lag_records=_whole(node, "lagRecords"),
@@ -159,6 +163,7 @@ def stat_from_json(node: JsonNode, state: State) -> Stat:
         kept_place=node.text("keptPlace"),
         batches=_batches(node.fields.get("batches")),
         target_lost=node.text("targetLost"),
+        target_lost_at=node.real("targetLostAt") or 0.0,
         late_records=node.number("lateRecords"),
         late_at=node.real("lateAt") or 0.0,
         skipped=node.text("skipped"),

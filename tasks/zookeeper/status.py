@@ -48,7 +48,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     holder = next(iter(nodes.locks(task_id).values()), None)
     # A report from a process that does not hold the lock is of an earlier run.
     current = None
-    if stat is not None and holder is not None and stat.process_id == holder.number("processId"):
+    if stat is not None and holder is not None and _is_of(stat, holder):
         current = stat
     status = Status(
         task_id,
@@ -69,6 +69,13 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     return _stopped(status, claim, holder)
 
 
+def _is_of(stat: Stat, holder: JsonNode) -> bool:
+    """Whether the process that holds the lock has reported this."""
+    # Its id alone can be that of an earlier process. A former version reports no more.
+    is_same = not stat.process or holder.text("process") in ("", stat.process)
+    return is_same and stat.process_id == holder.number("processId")
+
+
 def _by_hand(status: Status, holder: JsonNode) -> Status:
     """The status of a task that no node has claimed, but whose lock a process holds."""
     process = f"process {holder.number('processId')} on {holder.text('hostName') or '?'}"
@@ -81,12 +88,19 @@ def _by_hand(status: Status, holder: JsonNode) -> Status:
 
 def _started(status: Status, claim: str | None) -> Status:
     run = status.run
-    # A state from before the last command no longer counts. Without a claim only a final state
-    # holds: no node is left that could change another one.
-    if run is not None and run.order == status.order and (claim is not None or run.state in ENDED):
+    # A state from before the last command no longer counts.
+    if run is not None and run.order == status.order and _is_current(run, claim):
         return replace(status, state=run.state, reason=run.reason, node_id=claim or run.node_id)
     reason = "" if claim else "no node has taken it"
     return replace(status, state=State.STARTING, reason=reason)
+
+
+def _is_current(run: Run, claim: str | None) -> bool:
+    # Without a claim only a final state holds: no node is left that could change another one.
+    if claim is None:
+        return run.state in ENDED
+    # A node that has just taken the task has not written its own state yet.
+    return run.node_id == claim
 
 
 def _stopped(status: Status, claim: str | None, holder: JsonNode | None) -> Status:

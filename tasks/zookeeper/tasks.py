@@ -235,7 +235,7 @@ class TaskNodes:
         `is_again` False: it may be the very same failure, and is not counted either."""
         failures = self.errors(task_id)
         # Before comparing, so that a failure after a longer pause counts as the same.
-        sentence = _shortened(_PAUSE.sub("", sentence))
+        sentence = _shortened(without_pause(sentence))
         times = 1
         if failures and failures[-1].sentence == sentence:
             if not is_again:
@@ -283,12 +283,19 @@ class TaskNodes:
         return holders
 
     def remove(self, task_id: str) -> None:
-        """Deletes everything that ZooKeeper holds of a task. Raises PositionConflict when it runs
-        or is claimed by a node."""
+        """Deletes everything that ZooKeeper holds of a task. Raises PositionConflict when it runs,
+        is claimed by a node, or may be at any moment."""
         path = f"{TASKS}/{task_id}"
         if self.locks(task_id) or self.claimed_by(task_id):
             raise PositionConflict(
                 f"task {task_id} is running; stop it first: cdcbus task stop {task_id}"
+            )
+        # Also one that has ended: a node takes it again when its text or position changes.
+        desired = self.wanted(task_id)
+        if desired is not None and desired.is_working:
+            raise PositionConflict(
+                f"task {task_id} was started, and a node may take it at any moment; stop it first: "
+                f"cdcbus task stop {task_id}"
             )
         try:
             drop_tree(self.client, path)
@@ -297,8 +304,13 @@ class TaskNodes:
             raise PositionConflict(f"{path} is written at the same time; try again") from error
 
 
-# Cut off a failure's sentence, because the pause differs each time.
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
+
+
+def without_pause(sentence: str) -> str:
+    """A failure's sentence without its pause, which differs each time and would make one failure
+    many."""
+    return _PAUSE.sub("", sentence)
 
 
 def _shortened(sentence: str) -> str:

@@ -18,6 +18,10 @@ MODULES = "node.modules"
 ENVIRONMENT = "environment"
 # A machine's own variable may have the key's name.
 FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"
+# The variables and files, one a line, that hold secrets of the machine's own settings. A file of
+# which they take one key is `path:key`.
+OWN_VARIABLES = "cdcbus.variables"
+OWN_FILES = "cdcbus.files"
 
 
 def may_read(path: str, environ: Mapping[str, str]) -> bool:
@@ -26,11 +30,35 @@ def may_read(path: str, environ: Mapping[str, str]) -> bool:
     if not environ.get(FILES):
         return True
     # A link inside an allowed folder must not lead out of it.
-    real = Path(path).resolve()
-    for allowed in split_list(environ[FILES]):
-        if real.is_relative_to(Path(allowed).resolve()):
+    real = _resolved(path)
+    return any(real.is_relative_to(_resolved(allowed)) for allowed in split_list(environ[FILES]))
+
+
+def is_own_variable(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether a variable holds a secret of the machine's own settings, as the console's token: who
+    may edit a task must not learn it by a placeholder."""
+    return name in environ.get(OWN_VARIABLES, "").splitlines()
+
+
+def is_own_file(path: str, key: str, environ: Mapping[str, str]) -> bool:
+    """The same of a file, or of a key in it. Symbolic links are resolved first."""
+    real = _resolved(path)
+    # A process's variables are a file there.
+    if real.is_relative_to("/proc"):
+        return True
+    for own in environ.get(OWN_FILES, "").splitlines():
+        own_path, _, own_key = own.partition(":")
+        if real == _resolved(own_path) and (not own_key or key in ("", own_key)):
             return True
     return False
+
+
+def _resolved(path: str) -> Path:
+    try:
+        return Path(path).resolve()
+    # No file can have such a name.
+    except ValueError:
+        return Path(path)
 
 
 def other_environment(theirs: str, own: str) -> str:

@@ -281,6 +281,16 @@ OPERATIONS: ValueType[frozenset[Op]] = ValueType(
     "DELETE,TRUNCATE",
 )
 PATH_NAME: ValueType[str] = ValueType("name", _path_name, "a name without / or line breaks", "1084")
+
+
+def is_path_name(word: str) -> bool:
+    """Whether a word can be a name of a task or a node."""
+    try:
+        return bool(PATH_NAME.read(word))
+    except ValueError:
+        return False
+
+
 JDBC_URL: ValueType[str] = ValueType(
     "JDBC address",
     _jdbc_url,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.loaders.cells.canonical import DOUBLE, FILLED_UP, SINGLE, WHOLE
+from cdcbus.plugins.loaders.cells.canonical import DOUBLE, FILLED_UP, MOMENTS, SINGLE, WHOLE
 from cdcbus.producer.ddl.table_schema import TableColumn
 
 LONG_CHARACTERS: Final = 255
@@ -26,14 +26,13 @@ TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "
 BYTES: Final = frozenset(
     ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bytea")
 )
-MOMENTS: Final = frozenset(
-    ("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone")
-)
 CLOCKS: Final = frozenset(("time", "time without time zone", "interval"))
 OWN_TEXTS: Final = frozenset(("uuid", "inet4", "inet6"))
 WITH_COMMAS: Final = TEXTS | OWN_TEXTS | {"enum", "set"}
 """Source types whose text at the target can be anything."""
 DIGITS_OF_EXPRESSIONS: Final = 15
+MOST_DIGITS: Final = 65
+"""Of a DECIMAL in MySQL."""
 DIGITS: Final = re.compile(r"[a-z]+\(([0-9]+)(?:,\s*([0-9]+))?\)")
 
 
@@ -153,6 +152,10 @@ def _bit(both: _Column) -> Texts:
     if both.target.type == '"bit"':
         # bit without a length is bit(1).
         width = both.target.length or 1
+        found = DIGITS.match(both.source.type)
+        # LPAD cuts what is longer, and would make it equal to a shorter one.
+        if found is None or int(found[1]) > width:
+            return None
         return f"LPAD(BIN({number}), {width}, '0')", both.printed
     if both.target.type == "bit" and not both.is_pg:
         return number, f"{both.theirs} + 0"
@@ -184,7 +187,10 @@ def _decimal(both: _Column) -> Texts:
         return None
     if wanted == scale and not source.has_zerofill:
         return both.own, both.printed
-    return f"CAST({both.own} AS DECIMAL(65,{wanted}))", both.printed
+    # A cast to fewer digits before the point would make all larger numbers the largest one.
+    if int(found[1]) - scale + wanted > MOST_DIGITS:
+        return None
+    return f"CAST({both.own} AS DECIMAL({MOST_DIGITS},{wanted}))", both.printed
 
 
 def _single(both: _Column) -> Texts:

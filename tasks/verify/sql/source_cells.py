@@ -12,12 +12,12 @@ from cdcbus.plugins.rowchange import Cell
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.decoding.charsets import decoder
 from cdcbus.producer.decoding.column_types import BinlogColumn, reader
+from cdcbus.tasks.verify.sql.pairs import TEXTS
 from cdcbus.tasks.verify.sql.text import quoted
 
 Read = Callable[[str | bytes], str]
 ReadRow = Callable[[tuple[str | bytes | None, ...]], tuple[Cell, ...]]
 
-TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
 SESSION: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = 'NO_BACKSLASH_ESCAPES', net_write_timeout = 3600"
 )

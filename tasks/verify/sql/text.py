@@ -8,9 +8,10 @@ from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.plugins.loaders.cells.canonical import CLOCK, DECIMAL, WHOLE
+from cdcbus.plugins.loaders.cells.oracle_types import family
 from cdcbus.plugins.loaders.dialect import QUOTING, ZERO_DATE
 from cdcbus.plugins.loaders.dialects.mysql.cells import BINARY_TYPES, NUMBER, NUMBER_TYPES
-from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES, family
+from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES
 from cdcbus.plugins.rowchange import TableId
 
 SHOWN_AS_TEXT: Final = (

@@ -8,7 +8,7 @@ only one side has are looked up by their keys afterwards.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from cdcbus.plugins.errors import ConfigError
@@ -23,6 +23,8 @@ TOKEN: Final = re.compile(
     r"\s*(?:(?P<text>'(?:[^'\\]|'')*')|(?P<number>[0-9]+(?:\.[0-9]+)?)|`(?P<quoted>[^`]+)`"
     r"|(?P<word>[^\W\d]\w*)|(?P<sign><=|>=|<>|!=|[=<>(),+*-]))"
 )
+OPENING: Final = ("sign", "(")
+CLOSING: Final = ("sign", ")")
 
 
 def condition(
@@ -36,7 +38,9 @@ def condition(
     # MySQL's column names ignore case.
     by_lower = {name.lower(): name for name in names}
     own, theirs = [], []
-    for kind, token in _tokens(text):
+    tokens = list(_tokens(text))
+    _check_parentheses(tokens)
+    for kind, token in tokens:
         if kind in ("text", "number", "sign") or (kind == "word" and token.lower() in WORDS):
             own.append(token)
             theirs.append(token)
@@ -57,6 +61,21 @@ def condition(
         own.append(quoted("mysql", column))
         theirs.append(quoted(dialect, target))
     return " ".join(own), " ".join(theirs)
+
+
+def _check_parentheses(tokens: Sequence[tuple[str, str]]) -> None:
+    """Raises ConfigError where they do not match: the condition is put between parentheses, which
+    one of its own must not close."""
+    depth = 0
+    for token in tokens:
+        depth += {OPENING: 1, CLOSING: -1}.get(token, 0)
+        if depth < 0:
+            break
+    if depth:
+        raise ConfigError(
+            "--where has parentheses that do not match, so it would not select what it says: "
+            "correct them; example: --where \"(id > 1000 OR id < 10) AND state = 'new'\""
+        )
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,8 @@ def written_to_json(written: Written) -> bytes:
         fields["target"] = mark.target
     if mark.unread:
         fields["unread"] = {str(number): offset for number, offset in mark.unread.items()}
+    if mark.rules:
+        fields["rules"] = dict(mark.rules)
     return orjson.dumps(fields)
 
 
@@ -44,8 +46,15 @@ def written_from_json(data: bytes, path: str) -> Written:
         unread: dict[int, int | None] = {}
         for name, offset in fields.get("unread", {}).items():
             unread[int(name)] = None if offset is None else int(offset)
+        rules = {str(name): str(digest) for name, digest in fields.get("rules", {}).items()}
         mark = Mark(
-            bool(fields["isKept"]), str(fields["topicId"]), last, is_committed, target, unread
+            bool(fields["isKept"]),
+            str(fields["topicId"]),
+            last,
+            is_committed,
+            target,
+            unread,
+            rules,
         )
         return Written(str(fields["position"]), mark)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:

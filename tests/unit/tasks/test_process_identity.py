@@ -63,7 +63,7 @@ def test_a_process_that_cannot_be_looked_at_is_not_gone(
         if signal_error:
             raise signal_error
 
-    monkeypatch.setattr(process_identity, "_token", lambda pid: holder["process"])
+    monkeypatch.setattr(process_identity, "process_token", lambda pid: holder["process"])
     monkeypatch.setattr(process_identity, "_started_at", refuse)
     monkeypatch.setattr(os, "kill", kill)
     assert is_gone(holder) is gone

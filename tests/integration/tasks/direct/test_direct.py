@@ -76,7 +76,7 @@ def alive(*processes: TaskProcess) -> bool:
 
 def followed(shop: Shop, **keys: str) -> TaskProcess:
     """The fetch task, once it has a position: what was written before is in no record."""
-    fetch = shop.fetch(shop.addresses.source, **keys)
+    fetch = shop.fetch(source_of(shop), **keys)
     fetch.start()
     wait_until(lambda: alive(fetch) and shop.position(fetch) is not None, "a position")
     return fetch
@@ -85,7 +85,7 @@ def followed(shop: Shop, **keys: str) -> TaskProcess:
 @contextmanager
 def writing(shop: Shop) -> Iterator[None]:
     """Changes all the time, those of keys and deletes among them."""
-    source, is_over = shop.addresses.source, threading.Event()
+    source, is_over = source_of(shop), threading.Event()
 
     def write() -> None:
         choose = random.Random(7)

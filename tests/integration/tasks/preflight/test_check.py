@@ -178,6 +178,16 @@ def test_a_table_without_key(shop: Shop) -> None:
     assert f"without primary key: {shop.name}.bare, {shop.name}.by_hash;" in sentence
 
 
+def test_a_table_that_the_server_changes_without_logging_it(shop: Shop) -> None:
+    shop.cursor.execute(
+        "CREATE TABLE items (id INT PRIMARY KEY, orders INT, FOREIGN KEY (orders) REFERENCES "
+        "orders (id) ON DELETE CASCADE)"
+    )
+    seen = check(shop, fetch(shop))
+    assert odd(seen) == {"foreign keys": "warning"}
+    assert f"changes or deletes: {shop.name}.items; they stay" in seen["foreign keys"][1]
+
+
 def test_rows_without_metadata(shop: Shop) -> None:
     with global_variable(shop.addresses.source, "binlog_row_metadata", "MINIMAL"):
         assert odd(check(shop, fetch(shop))) == {"binlog_row_metadata": "warning"}

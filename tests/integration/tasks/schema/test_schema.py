@@ -164,6 +164,27 @@ def test_a_second_apply_finds_nothing_to_do(shop: Shop, target: str) -> None:
     run("plan", load, "--check")
 
 
+def test_keys_on_the_same_prefixes_as_the_sources_lose_nothing(shop: Shop) -> None:
+    for ddl in (
+        "url VARCHAR(300), PRIMARY KEY (url(10))",
+        "id INT PRIMARY KEY, m TEXT, UNIQUE (m(5))",
+    ):
+        shop.cursor.execute("CREATE OR REPLACE TABLE pages (" + ddl + ")")
+        shop.mariadb(f"DROP TABLE IF EXISTS {shop.name}.pages")
+        load = shop.load("mariadb")
+        run("apply", load, "--yes", "--indexes")
+        assert "LOSES" not in run("plan", load, "--check").output
+    shop.mariadb(f"ALTER TABLE {shop.name}.pages ADD UNIQUE (m(4))")
+    assert "unique key of an expression, a prefix" in run("plan", load, "--check", code=1).output
+
+
+def test_keys_on_prefixes_alone_can_be_looked_at(shop: Shop) -> None:
+    shop.cursor.execute("CREATE TABLE pages (m TEXT, n TEXT, PRIMARY KEY (m(5)), UNIQUE (n(5)))")
+    load = shop.load("mariadb")
+    run("apply", load, "--yes", "--indexes")
+    assert "pages" in run("plan", load).output
+
+
 def test_a_missing_schema_is_made_where_that_is_asked_for(shop: Shop) -> None:
     load = shop.load("postgresql", **{"mapper[0]__schema": f"{shop.name},{shop.name}_copy"})
     try:
@@ -211,12 +232,12 @@ def test_a_table_that_is_too_small_says_what_it_loses(shop: Shop) -> None:
 def test_a_table_without_a_key_or_of_other_types_is_told(shop: Shop) -> None:
     shop.mariadb(
         f"CREATE TABLE {shop.name}.orders (id INT UNSIGNED, region CHAR(2), note VARCHAR(40) "
-        "CHARACTER SET latin1, price DOUBLE, seen TIME(3), flags BIT(5), twice INT, path BLOB)"
+        "CHARACTER SET latin1, price BIGINT, seen TIME(3), flags BIT(5), twice INT, path BLOB)"
     )
     assert set(told(shop.load("mariadb"))) == {
         " has no key; the source's is region, id",
         "note has not all characters of utf8mb4: latin1_swedish_ci",
-        "price double rounds what is in decimal(10,2)",
+        "price bigint(20) rounds what is in decimal(10,2)",
         "seen time(3) does not hold datetime(3)",
         "path blob does not hold text",
     }

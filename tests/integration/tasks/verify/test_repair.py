@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -11,6 +12,7 @@ from pymysql.err import OperationalError
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.tasks.verify import repair
 from cdcbus.tasks.verify.lag import Lag
+from tests.integration.producer.running import messages
 from tests.integration.tasks.verify.verifying import source_of, verify_still
 from tests.support.changes.shop import Shop
 from tests.support.waiting import wait_until
@@ -25,6 +27,52 @@ def test_a_repair_says_of_what_it_can_do_nothing(shop: Shop) -> None:
     found = verify_still(shop, "postgresql", "--repair", "--yes")
     assert found.code == 1
     assert "no key" in found.table["notRepaired"]
+
+
+UNHELD = {
+    "whole": ("INT", "numeric", "1", "1.5"),
+    "big": ("INT", "bigint", "1", "3000000000"),
+    "tiny": ("TINYINT", "integer", "1", "1000"),
+    "positive": ("INT UNSIGNED", "bigint", "1", "-5"),
+    "money": ("DECIMAL(10,2)", "numeric", "1.12", "1.123456"),
+    "digits": ("DECIMAL(5,2)", "numeric", "1", "123456"),
+    "atsec": ("DATETIME", "timestamp", "'2024-01-01 00:00:01'", "'2024-01-01 00:00:00.5'"),
+    "stamp": ("TIMESTAMP", "timestamptz", "'2024-01-01 00:00:01'", "'1950-01-01 00:00:00+00'"),
+    "clock": ("TIME", "interval", "'01:00:00'", "'01:00:00.25'"),
+    "hours": ("TIME", "interval", "'01:00:00'", "'1000 hours'"),
+    "never": ("YEAR", "smallint", "2000", "1900"),
+    "label": ("ENUM('a','b')", "text", "'a'", "'zzz'"),
+    "short": ("VARCHAR(5)", "varchar(50)", "'much'", "'much longer'"),
+    "latin": ("VARCHAR(5) CHARACTER SET latin1", "text", "'x'", "'ж'"),
+    "bytes": ("VARBINARY(2)", "bytea", "'ab'", "'\\x616263'"),
+}
+
+
+def test_a_key_that_the_source_cannot_hold_deletes_no_other_row(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut or rounded, it would be the key of a good row."""
+    # No consumer task applies what is sent.
+    monkeypatch.setattr(Lag, "has_passed", lambda *_: True)
+    for name, (mysql, postgresql, good, bad) in UNHELD.items():
+        shop.create(name, f"k {mysql} PRIMARY KEY, v INT", f"k {postgresql} PRIMARY KEY, v INT")
+        shop.cursor.execute(f"INSERT INTO {name} VALUES ({good}, 1)")
+        there = good + "::bytea" * (name == "bytes")
+        if name == "stamp":
+            shop.cursor.execute(f"SELECT UNIX_TIMESTAMP(k) FROM {name}")
+            there = f"to_timestamp({shop.cursor.fetchall()[0][0]})"
+        shop.postgresql(f"INSERT INTO {shop.name}.{name} VALUES ({there}, 2), ({bad}, 3)")
+    plan = verify_still(shop, "postgresql", "--repair", "--dry-run")
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    assert (plan.code, found.code) == (1, 1)
+    assert {each["table"].partition(".")[2] for each in found.tables} == UNHELD.keys()
+    for before, after in zip(plan.tables, found.tables, strict=True):
+        assert before["extra"] == after["extra"] == 1, before
+        assert [each["op"] for each in before["planned"]] == ["INSERT"], before
+        assert len(before["notHeld"]) == len(after["notHeld"]) == 1
+    sent = [json.loads(each.value() or b"") for each in messages(shop.addresses.kafka, shop.name)]
+    assert {each["type"] for each in sent} == {"INSERT"}
+    assert {each["table"] for each in sent} == UNHELD.keys()
 
 
 def test_a_repair_locks_no_row_for_long_where_the_fetch_task_is_behind(

@@ -10,7 +10,12 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.config.keys.bus import BUS_KEYS, nearest_bus_key
 from cdcbus.tasks.config.keys.definition import Key
-from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings, variable_of
+from cdcbus.tasks.control.bus_settings import (
+    SUBSTITUTES,
+    BusSettings,
+    read_bus_settings,
+    variable_of,
+)
 from cdcbus.tasks.zookeeper.lock import LockTimes
 
 PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
@@ -42,6 +47,47 @@ def test_the_page_has_exactly_the_rows_of_the_code() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     table = lines[lines.index(HEAD) + 2 :]
     assert table[: table.index("")] == [row(key) for key in BUS_KEYS.values()]
+
+
+# Keys that change nothing while they are unset, and those whose place no single value takes.
+EMPTY_IF_UNSET = {
+    "environment",
+    "zookeeper.auth",
+    "sources.directory",
+    "secret.keyFile",
+    "node.files",
+    "node.modules",
+    "http.token",
+    "http.oidc.issuer",
+    "http.oidc.clientId",
+    "http.oidc.clientSecret",
+    "http.oidc.address",
+    "alarm.windows",
+    "alarm.smtp.host",
+    "alarm.smtp.user",
+    "alarm.smtp.password",
+    "alarm.smtp.to",
+    "alarm.webhook.url",
+    "alarm.exec.command",
+    "alarm.channels",
+    "prometheus.url",
+    "prometheus.user",
+    "prometheus.password",
+    "prometheus.token",
+    "prometheus.match",
+}
+
+
+def test_each_key_has_a_default_or_a_substitute_or_is_known_to_have_neither(tmp_path: Path) -> None:
+    """Otherwise `config show` shows an empty value where another one is in force."""
+    unset = {name for name, key in BUS_KEYS.items() if not key.default}
+    assert unset == SUBSTITUTES.keys() | EMPTY_IF_UNSET
+    assert not SUBSTITUTES.keys() & EMPTY_IF_UNSET
+    settings = read(tmp_path)
+    for name in BUS_KEYS:
+        value, origin = settings.in_force(name)
+        assert bool(value) is (name not in EMPTY_IF_UNSET), name
+        assert origin.startswith("default")
 
 
 @pytest.mark.parametrize(
@@ -372,14 +418,11 @@ def test_secrets_of_alarm_channels_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_the_key_file_of_the_settings_fills_placeholders(tmp_path: Path) -> None:
-    assert read(tmp_path, "secret.keyFile=/k\n", A="1").filling == {
-        "A": "1",
-        KEY_FILE_VARIABLE: "/k",
-    }
-    assert read(tmp_path, "secret.keyFile=/k\n", CDCBUS_SECRET_KEYFILE="/own").filling == {
-        KEY_FILE_VARIABLE: "/own"
-    }
-    assert read(tmp_path, "", A="1").filling == {"A": "1"}
+    filling = read(tmp_path, "secret.keyFile=/k\n", A="1").filling
+    assert (filling["A"], filling[KEY_FILE_VARIABLE]) == ("1", "/k")
+    own = read(tmp_path, "secret.keyFile=/k\n", CDCBUS_SECRET_KEYFILE="/own").filling
+    assert own[KEY_FILE_VARIABLE] == "/own"
+    assert KEY_FILE_VARIABLE not in read(tmp_path, "", A="1").filling
 
 
 @pytest.mark.parametrize(

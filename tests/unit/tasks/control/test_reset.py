@@ -277,6 +277,8 @@ class Source:
         self.wanted: list[BinlogStart] = []
         self.files = [(f"bin.{number:06}", 1_000) for number in (1, 2, 3)]
         self.found = BinlogPosition("bin.000003", 400, timestamp_ms=BEGUN)
+        # Of the files; empty: unknown.
+        self.created_ms: dict[str, int] = {}
         self.timeouts: list[float] = []
         monkeypatch.setattr(reset, "BinlogSource", self.opened)
         # By host, of the servers that answer; the fetch task has only the first.
@@ -306,7 +308,11 @@ class Source:
 
     def locate(self, start: BinlogStart) -> BinlogPosition:
         self.wanted.append(start)
-        return start if isinstance(start, BinlogPosition) else self.found
+        if not isinstance(start, BinlogPosition):
+            return self.found
+        if self.created_ms and start.file not in self.created_ms:
+            raise PositionLost(f"no {start.file}")
+        return replace(start, file_created_ms=self.created_ms.get(start.file, 0))
 
     def close(self) -> None:
         pass
@@ -362,6 +368,26 @@ def test_places_of_two_servers_are_not_compared(source: Source, gtid: str) -> No
         "repeats or leaves out is unknown, as bin.000001:300 is a place in the binlog of another "
         "server"
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "created_ms", "is_reset"),
+    [
+        ("bin.000001", BEGUN, False),
+        ("bin.000001", BEGUN - 5000, True),
+        ("bin.000009", BEGUN - 5000, True),
+        ("bin.000009", BEGUN + 5000, False),  # the server has lost its last files
+        ("bin.000000", BEGUN - 5000, False),  # purged
+    ],
+)
+def test_places_before_and_after_a_reset_of_the_binlog_are_not_compared(
+    source: Source, before: str, created_ms: int, *, is_reset: bool
+) -> None:
+    source.created_ms = {f"bin.{number:06}": BEGUN + number - 1 for number in (1, 2, 3)}
+    position = BinlogPosition(before, 300, file_created_ms=created_ms)
+    _, sentence = source.means("bin.000003:400", position)
+    assert ("in a binlog that was reset since" in sentence) is is_reset
+    assert ("leaves out" in sentence and "repeats" in sentence) is is_reset
 
 
 def test_of_several_servers_that_are_away_the_first_is_named(source: Source) -> None:

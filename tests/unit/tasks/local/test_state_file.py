@@ -2,6 +2,7 @@ import errno
 import fcntl
 import multiprocessing
 import os
+import resource
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -304,3 +305,19 @@ def test_what_the_task_saves_itself_is_never_an_edit(file: Path) -> None:
     thread.join()
     assert found
     assert not any(found)
+
+
+def test_too_many_open_files_pass(tmp_path: Path) -> None:
+    """Other parts of the process can have them open, for a while."""
+    file = StateFile(tmp_path / "positions", "1084")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = os.open(tmp_path, os.O_RDONLY)
+    os.close(spare)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare, limits[1]))
+    try:
+        with pytest.raises(PositionUnavailable, match=r"cannot be written: .*ulimit -n"):
+            file.change("shop", lambda fields: fields.update(position=POSITION))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    file.change("shop", lambda fields: fields.update(position=POSITION))
+    assert file.swimlanes()["shop"]["position"] == POSITION

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.plugins.contracts import OffsetTable, TargetColumn, TargetTable
+from cdcbus.plugins.contracts import CascadingKey, OffsetTable, TargetColumn, TargetTable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.positions import BinlogPosition
@@ -14,7 +14,7 @@ from cdcbus.tasks.preflight.fetch import bytes_behind, describe_behind, describe
 from cdcbus.tasks.preflight.load import describe_offset_table, describe_table
 from cdcbus.tasks.preflight.privileges import describe_grants
 from cdcbus.tasks.preflight.result import CheckResult
-from cdcbus.tasks.preflight.server import describe_settings, retention_seconds
+from cdcbus.tasks.preflight.server import describe_settings
 from cdcbus.tasks.preflight.source_tables import describe_filter, describe_partition_key
 
 SOURCE = SourceConfig((("db1", 3306),), "cdc")
@@ -59,20 +59,6 @@ def test_each_setting_is_told_with_its_remedy(name: str, value: str, outcome: st
     assert (seen.outcome, seen.subject) == (outcome, name)
     assert value in seen.found
     assert name in seen.remedy
-
-
-@pytest.mark.parametrize(
-    ("settings", "seconds"),
-    [
-        ({"binlog_expire_logs_seconds": "3600"}, 3600),
-        ({"expire_logs_days": "0.500000"}, 43_200),
-        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "2"}, 172_800),
-        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "0.000000"}, 0),
-        ({}, 0),
-    ],
-)
-def test_retention_in_each_server_s_own_setting(settings: dict[str, str], seconds: int) -> None:
-    assert retention_seconds(settings) == seconds
 
 
 def test_less_than_a_day_of_binlogs_is_a_warning() -> None:
@@ -215,6 +201,15 @@ def test_keys_of_a_target_table() -> None:
     [seen] = describe_table("S.A", TargetTable(A, columns, ("id",), (("mail",), ())))
     assert seen.outcome == "ok"
     assert "(mail), (an expression" in seen.found
+
+
+def test_foreign_keys_with_actions_are_a_warning_that_names_some() -> None:
+    columns = {"id": TargetColumn("id", "integer")}
+    keys = [CascadingKey(TableId("s", f"c{number}"), A, "CASCADE", "") for number in range(5)]
+    found = describe_table("S.A", TargetTable(A, columns, ("id",), cascades=tuple(keys)))
+    assert odd(found) == [("warning", "target table s.a")]
+    assert "s.c2 to s.a ON DELETE CASCADE, and 2 more" in found[-1].found
+    assert "one partition" in found[-1].remedy
 
 
 @pytest.mark.parametrize(

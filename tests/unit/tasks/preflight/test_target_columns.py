@@ -284,6 +284,16 @@ def test_a_key_that_holds_less_than_the_sources_is_a_warning() -> None:
     assert any("may take different texts for equal" in each.found for each in found)
 
 
+def test_cells_of_which_the_target_keeps_less_are_a_warning() -> None:
+    columns = {"id": TargetColumn("id", "integer"), "name": TargetColumn("name", "date")}
+    table = TargetTable(TableId("copy", "orders"), columns, ("id",), dialect="postgresql")
+    found = look(sample(Column("ID", "int"), Column("NAME", "datetime"), key=("ID",)), table)
+    [(outcome, text, remedy)] = odd(found)
+    assert outcome == "warning"
+    assert text.endswith("of cells of SHOP.ORDERS: name (datetime)")
+    assert "verify --repair" in remedy
+
+
 @pytest.mark.parametrize(
     ("zone", "key", "is_told"),
     [

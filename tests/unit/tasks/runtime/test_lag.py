@@ -15,7 +15,6 @@ from cdcbus.producer.progress import Progress
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.runtime.lag import (
     Lag,
-    binlog_retention,
     binlog_unread,
     bytes_between,
     lag_meter,
@@ -40,22 +39,6 @@ def test_the_bytes_of_a_binlog_between_two_places(
     start: tuple[str, int], end: tuple[str, int], expected: int | None
 ) -> None:
     assert bytes_between(FILES, start, end) == expected
-
-
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        ({"binlog_expire_logs_seconds": "2592000", "expire_logs_days": "0"}, 2_592_000.0),
-        ({"expire_logs_days": "0.500000"}, 43_200.0),
-        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "10"}, 864_000.0),
-        ({"binlog_expire_logs_seconds": "0"}, None),
-        ({}, None),
-    ],
-)
-def test_how_long_a_server_keeps_its_binlog(
-    variables: dict[str, str], expected: float | None
-) -> None:
-    assert binlog_retention(variables) == expected
 
 
 @pytest.mark.parametrize(

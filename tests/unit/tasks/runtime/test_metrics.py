@@ -10,7 +10,6 @@ from itertools import chain
 import pytest
 
 from cdcbus.consumer.batch.progress import Progress
-from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.records.batch_report import BatchReport, Beat
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
@@ -184,15 +183,14 @@ def test_what_a_target_has_lost_is_told_for_an_hour() -> None:
     metrics, progress = LoadMetrics(lambda: now[0]), Progress()
     metrics.see(progress)
     assert metrics.target_lost == ""
-    progress.begin(
-        "7", Starts({TopicPartition("t", 0): 10}, lost={TopicPartition("t", 0): (10, 60)})
-    )
+    progress.lose("7", {TopicPartition("t", 0): (10, 60)})
     assert (
-        "it has t[0] up to offset 10, ZooKeeper knows that it had it up to 60"
-        in metrics.target_lost
+        "it has t[0] up to offset 10, the task knows that it had it up to 60" in metrics.target_lost
     )
-    progress.begin("7", Starts({TopicPartition("t", 0): 60}))  # another start does not take it back
+    progress.lose("7", {})  # another start does not take it back
     assert metrics.target_lost
+    progress.lose_table("7", "target table s.t is another one than before")
+    assert " had it up to 60; going on from 10; target table s.t is another" in metrics.target_lost
     now[0] += 3601
     assert metrics.target_lost == ""
 

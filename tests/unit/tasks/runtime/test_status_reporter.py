@@ -259,6 +259,24 @@ def test_a_silent_zookeeper_is_waited_for_once_at_the_end(world: World) -> None:
     assert (world.failures, world.minutes) == ([], [])
 
 
+@pytest.mark.parametrize(("seconds", "is_told"), [(3000.0, True), (4000.0, False)])
+def test_what_an_earlier_process_found_lost_is_told_for_an_hour(
+    world: World, seconds: float, is_told: bool
+) -> None:
+    """A process whose ZooKeeper session ends is started anew, and the alarm would end with it."""
+    at = time.time() - seconds
+    former = "the target has lost commits"
+    world.before = Stat(State.WORKING, target_lost=former, target_lost_at=at)
+    with reporting(world) as reporter:
+        progress = Progress()
+        progress.lose_table("7", "target table s.t is another one than before")
+        reporter(progress)
+    first, last = world.stats[0], world.stats[-1]
+    assert (first.target_lost, first.target_lost_at) == (former if is_told else "", at)
+    assert ("target table s.t" in last.target_lost, former in last.target_lost) == (True, is_told)
+    assert last.target_lost_at > at
+
+
 def test_the_time_without_rows_goes_on_over_a_restart(world: World) -> None:
     first = StatusReporter(TASK, world, "n1")  # type: ignore[arg-type]
     first._report(0.0, Lag())

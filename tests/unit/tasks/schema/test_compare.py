@@ -6,7 +6,8 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.table_schema import PRIMARY
 from cdcbus.tasks.schema import plan
-from cdcbus.tasks.schema.compare import differences, folding
+from cdcbus.tasks.schema.collations import folding
+from cdcbus.tasks.schema.compare import differences
 from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, pads
 from cdcbus.tasks.schema.source_details import Index, IndexPart
 
@@ -59,6 +60,15 @@ def lost(
         ("decimal(4,0)", "year", None, None),
         ("bit(8)", "year", None, None),
         ("varchar(4)", "year", None, None),
+        ("decimal(10,2)", "bigint", None, None),
+        ("decimal(10,0)", "integer", None, None),
+        ("double", "numeric", 30, 10),
+        ("float", "int", None, None),
+        ("int", "bit", 4, None),
+        ("int", "bit varying", 64, None),
+        ("bit(64)", "double precision", None, None),
+        ("datetime", "timestamp", 6, None),
+        ("set('a','b')", "enum", None, None),
     ],
 )
 def test_a_type_that_does_not_hold_all_is_told(
@@ -91,6 +101,13 @@ def test_a_type_that_does_not_hold_all_is_told(
         ("varchar(10)", "text", None, None),
         ("uuid", "uuid", None, None),
         ("", "integer", None, None),
+        ("decimal(9,0)", "integer", None, None),
+        ("decimal(5,0)", "real", None, None),
+        ("double", "numeric", None, None),
+        ("tinyint unsigned", "bit", 8, None),
+        ("bit(64)", "bit varying", None, None),
+        ("bit(32)", "double precision", None, None),
+        ("timestamp", "timestamp", 6, None),
     ],
 )
 def test_a_type_that_holds_all_is_not(
@@ -117,6 +134,13 @@ def test_a_key_of_more_columns_tells_rows_apart_and_one_of_fewer_does_not() -> N
         ("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", True),
         ("utf8mb4_nopad_bin", "utf8mb4_bin", True),
         ("utf8mb4_general_ci", "latin1_swedish_ci", True),
+        ("utf8mb4_general_ci", "utf8mb4_unicode_ci", True),
+        ("utf8mb4_unicode_520_ci", "utf8mb4_general_ci", True),
+        ("latin1_swedish_ci", "latin1_german2_ci", True),
+        ("latin1_swedish_ci", "utf8mb4_swedish_ci", True),
+        ("utf8mb3_general_ci", "utf8mb4_general_ci", False),
+        ("ascii_general_ci", "utf8mb4_unicode_ci", False),
+        ("utf8mb4_0900_ai_ci", "utf8mb4_0900_as_cs", False),
     ],
 )
 def test_a_key_whose_collation_folds_more_makes_rows_one(
@@ -178,6 +202,12 @@ def test_a_key_keeps_rows_apart_by_the_collation_that_a_created_table_gets(
         collations={"a": replaced},
     )
     assert found == []
+
+
+def test_a_table_that_was_not_looked_at_is_not_called_lossy() -> None:
+    wanted = TableDefinition(ID, (ID,), (ColumnDefinition("a", "int", ""),), None)
+    found = [plan.TablePlan(wanted, is_there).loses for is_there in (None, True, False)]
+    assert found == [False, False, True]
 
 
 def test_how_much_a_collation_folds() -> None:

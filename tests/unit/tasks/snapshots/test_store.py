@@ -64,6 +64,18 @@ def ask(zookeeper: Any, what: Wish) -> None:
     wish(zookeeper, "7", "lane", what, "ann@host")
 
 
+def test_whether_live_changes_were_sent_is_noted(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    found = [snapshots.is_live()]
+    for is_live in (False, True):
+        snapshots.note_live(is_live)
+        found.append(ZooKeeperSnapshots(zookeeper, "7", "lane").is_live())
+    assert found == [None, False, True]
+    assert ZooKeeperSnapshots(zookeeper, "7", "other").is_live() is None
+    assert snapshots.load() == {}
+
+
 def test_what_was_stored_is_found_again_whatever_a_table_is_called(
     snapshots: ZooKeeperSnapshots,
 ) -> None:

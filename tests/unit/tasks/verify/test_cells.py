@@ -3,7 +3,7 @@
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn, ZeroDate
-from cdcbus.tasks.verify.cells import forms_of, json_form
+from cdcbus.tasks.verify.cells import forms_of, json_form, shown_json
 
 
 def column(type_: str, length: int | None = None, scale: int | None = None) -> TargetColumn:
@@ -107,6 +107,28 @@ def test_texts_of_one_json_value_have_one_form(left: str, right: str) -> None:
 )
 def test_other_values_have_other_forms(left: str, right: str) -> None:
     assert json_form(left) != json_form(right)
+
+
+@pytest.mark.parametrize(
+    ("json", "shown"),
+    [
+        (
+            '{"b": [1.50, null, "é\\n"], "a": {"": true}}',
+            '{"a": {"": true}, "b": [1.5, null, "é\\n"]}',
+        ),
+        ("[1e300]", "[1E+300]"),
+        ("{not json", "{not json"),
+        ("[" * 5000 + "]" * 5000, "[" * 5000 + "]" * 5000),
+    ],
+)
+def test_people_see_json_as_json(json: str, shown: str) -> None:
+    assert shown_json(json_form(json)) == shown
+
+
+def test_people_see_json_that_is_compared_as_it_is() -> None:
+    for text in ('{"a": 1}', '{"": 1}', '[{"": null}]'):
+        # As if it were nested too deep for `json_form`.
+        assert shown_json(text) == text
 
 
 @pytest.mark.parametrize("depth", [200, 400, 5000])

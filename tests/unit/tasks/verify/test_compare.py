@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from cdcbus.plugins.rowchange import Cell
 from cdcbus.tasks.verify import compare, scan
-from cdcbus.tasks.verify.report import Kind
+from cdcbus.tasks.verify.report import Example, Kind
 from cdcbus.tasks.verify.subject import Subject, Way
 from tests.unit.tasks.verify.two_sides import (
+    Clock,
     World,
     buckets,
     counted,
@@ -36,6 +38,15 @@ def test_values_are_shown_only_where_that_is_wanted() -> None:
     assert (example.source, example.target) == (None, None)
     [example] = shown.comparison.run().examples
     assert (example.source, example.target) == ({"name": "secret"}, {"name": "other"})
+
+
+def test_columns_differ_by_what_is_compared_though_people_see_the_same() -> None:
+    example = Example(Kind.DIFFERENT, {}).of_rows(["a", "b"], ["1", "x"], ["2", "x"], lengths)
+    assert (example.columns, example.source, example.target) == (("a",), {"a": "1"}, {"a": "1"})
+
+
+def lengths(row: Sequence[Cell]) -> list[Cell]:
+    return [str(len(cell or "")) for cell in row]
 
 
 def test_of_a_missing_row_all_cells_are_shown() -> None:
@@ -158,6 +169,45 @@ def test_where_the_source_goes_on_a_difference_is_looked_at_twice() -> None:
     assert (still.clock.looks, moving.clock.looks) == (2, 4)
 
 
+# servers that are copied into each other
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"), [([], [("1", "b")]), ([("1", "a")], [("1", "b")]), ([("1", "a")], [])]
+)
+def test_what_may_be_newer_at_the_target_differs_only_once_the_source_has_its_changes(
+    own: list[tuple[str, str]], theirs: list[tuple[str, str]]
+) -> None:
+    back = Clock()
+    back.has_come = False
+    world = World(own, theirs, back=back, patience=0.0)
+    report = world.comparison.run()
+    assert (report.result, report.behind, world.comparison.different) == ("behind", 1, {})
+    assert report.to_fields()["inboundTasks"] == ["8"]
+    back.has_come = True
+    assert World(own, theirs, back=back).comparison.run().differences == 1
+    # Its change comes meanwhile.
+    world = World(own, theirs, back=back)
+    back.then = lambda _: world.source.held.__setitem__(slice(None), theirs)
+    assert world.comparison.run().result == "equal"
+
+
+def test_a_row_that_changes_at_such_a_target_meanwhile_is_changing() -> None:
+    back = Clock()
+    world = World([("1", "a")], [("1", "b")], back=back, patience=0.0)
+    back.then = lambda look: world.target.held.__setitem__(0, ("1", str(look)))
+    report = world.comparison.run()
+    assert (report.result, report.changing) == ("changing", 1)
+
+
+def test_where_it_is_not_known_whether_the_source_has_them_nothing_certainly_differs() -> None:
+    world = World(rows(1, 2), rows(2, 3), doubt="no task is found")
+    report = world.comparison.run()
+    assert (report.result, report.behind, world.comparison.different) == ("behind", 2, {})
+    assert report.to_fields()["doubt"] == "no task is found"
+    assert lost(doubt="no task is found").comparison.run().result == "equal"
+
+
 def test_too_many_differences_end_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "CHUNK_ROWS", 1)
     monkeypatch.setattr(compare, "MOST_SUSPECTS", 2)
@@ -272,6 +322,7 @@ def test_another_look_says_what_is_left() -> None:
     world.target.held[:] = rows(1)
     world.comparison.look_again()
     assert report.counts[Kind.MISSING] == 1
+    assert (report.source_rows, report.target_rows) == (2, 1)
     assert [example.key for example in report.examples] == [{"id": "2"}]
 
 

@@ -1,5 +1,7 @@
 """What is kept of a verify, and what operators are told of it."""
 
+from typing import Any
+
 import pytest
 
 from cdcbus.tasks.verify.last import (
@@ -19,8 +21,12 @@ from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 BEGUN, ENDED, LATER = "2024-05-01 03:00:00", "2024-05-01 03:04:05", "2024-05-02 03:04:05"
 
 
-def report(table: str, differing: int = 0, behind: int = 0, error: str = "") -> TableReport:
-    found = TableReport(table, [table], source_rows=100, seconds=1.5, behind=behind, error=error)
+def report(
+    table: str, differing: int = 0, behind: int = 0, error: str = "", **more: Any
+) -> TableReport:
+    found = TableReport(
+        table, [table], source_rows=100, seconds=1.5, behind=behind, error=error, **more
+    )
     found.counts[Kind.MISSING] = differing
     return found
 
@@ -57,6 +63,40 @@ def test_a_table_that_differed_and_is_not_seen_any_more_still_differs() -> None:
     assert (found.table, found.result, found.differences, found.since) == ("a", "error", 3, ENDED)
     assert "GRANT SELECT" in sentence_of_unproved(second)
     assert last_verify([report("a")], second, LATER, LATER, "n").word == "equal"
+
+
+def test_rows_that_keep_changing_are_not_equal_and_end_no_known_difference() -> None:
+    first = last_verify([report("a", 3), report("b")], None, BEGUN, ENDED, "n")
+    reports = [report("a", changing=1), report("b", changing=2)]
+    second = last_verify(reports, first, ENDED, LATER, "n")
+    assert (second.word, second.results) == ("different", {"changing": 2})
+    assert second.tables == (NotEqual("a", "changing", 3, ENDED),)
+    assert "a (3 rows, not proved since, " in sentence_of_different(second, "7")
+    third = last_verify([report("a"), reports[1]], second, LATER, LATER, "n")
+    assert (third.word, third.tables) == ("changing", ())
+    assert (sentence_of_different(third, "7"), sentence_of_unproved(third)) == ("", "")
+
+
+def test_what_was_not_compared_is_kept_and_said() -> None:
+    reports = [report("a", left_out=("at", "zone")), report("b", others=("8",), of_others=5)]
+    found = last_verify(reports, None, BEGUN, ENDED, "n")
+    assert (found.word, found.left_out) == ("equal", ("a.at", "a.zone"))
+    nodes = VerifyNodes(MemoryZooKeeper())
+    nodes.put_last("7", found)
+    assert nodes.last("7") == found
+    assert line_of(found).endswith(
+        "; columns not compared: a.at, a.zone; rows that may be of other tasks, not counted: 5"
+    )
+    columns = tuple(f"c{number}" for number in range(2000))
+    many = last_verify([report("a", left_out=columns)], None, BEGUN, ENDED, "n")
+    assert len(many.left_out) == 1000
+    assert line_of(many).endswith("a.c3, a.c4 and more")
+
+
+def test_why_rows_are_only_known_to_be_behind_is_kept() -> None:
+    found = last_verify([report("a", behind=2, doubt="no task")], None, BEGUN, ENDED, "n")
+    assert found.word == "behind"
+    assert sentence_of_unproved(found).endswith(": a: no task")
 
 
 def test_the_sentences_name_tables_and_say_what_to_do() -> None:

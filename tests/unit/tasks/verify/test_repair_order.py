@@ -17,8 +17,9 @@ from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, Sour
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.tasks.verify import repair as module
-from cdcbus.tasks.verify.repair import planned, refusal, repair, repairable
+from cdcbus.tasks.verify.repair import planned, repair
 from cdcbus.tasks.verify.report import Kind
+from cdcbus.tasks.verify.sendable import refusal, repairable, unheld
 from cdcbus.tasks.verify.subject import Cells, Subject
 from tests.unit.tasks.verify.two_sides import INT, PG_INT, World, feed, mapped, subject, target
 
@@ -330,11 +331,38 @@ def test_rows_that_are_one_at_the_target_are_not_sent() -> None:
 
 
 def test_a_row_whose_key_the_source_cannot_have_is_not_sent() -> None:
-    """As NaN, which no record of a number has."""
+    """As NaN, which no record of a number has, or a half, which would be cut to another's key."""
     world = compared([("1", "a")], [])
     world.source.unspelled = {("NaN",)}
-    world.comparison.different = {("NaN",): Kind.EXTRA, ("2",): Kind.EXTRA}
+    world.comparison.different = {
+        ("NaN",): Kind.EXTRA,
+        ("1.5",): Kind.EXTRA,
+        ("3000000000",): Kind.EXTRA,
+        ("2",): Kind.EXTRA,
+    }
     assert repairable(world.comparison) == [("2",)]
+    assert unheld(world.comparison) == [{"id": "1.5"}, {"id": "3000000000"}, {"id": "NaN"}]
+    assert unheld(world.comparison, [Kind.MISSING]) == []
+
+
+def test_deletes_come_first_and_keys_in_order() -> None:
+    """A target may take the key of a missing row for that of one that only it has."""
+    world = compared([("1", "a")], [])
+    keys = [("7",), ("3",), ("5",), ("4",), ("6",)]
+    kinds = [Kind.MISSING, Kind.EXTRA, Kind.DIFFERENT, Kind.EXTRA, Kind.MISSING]
+    world.comparison.different = dict(zip(keys, kinds, strict=True))
+    assert repairable(world.comparison) == [("3",), ("4",), ("5",), ("6",), ("7",)]
+
+
+def test_a_missing_row_that_went_meanwhile_is_deleted_only_by_a_key_of_the_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = compared([("1", "a"), ("2", "b")], [])
+    world.source.held.clear()
+    locked = Locked(monkeypatch, world)
+    monkeypatch.setattr(module, "source_key", lambda *_: None)
+    assert locked.repair() == [0]
+    assert locked.sent == []
 
 
 @pytest.mark.parametrize(
@@ -348,6 +376,8 @@ def test_a_row_whose_key_the_source_cannot_have_is_not_sent() -> None:
             "several source tables go there",
         ),
         (subject([mapped(INT, ("name",))]), "its key is not the source's own"),
+        (subject(reading="auto"), ""),
+        (subject(converter="canalCompat"), "its records are in format canalCompat"),
     ],
 )
 def test_a_table_whose_order_cannot_be_held_is_not_repaired(what: Subject, why: str) -> None:

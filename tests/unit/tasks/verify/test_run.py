@@ -25,11 +25,15 @@ def reports(monkeypatch: pytest.MonkeyPatch, mapped: Mapped, *tables: str) -> di
 
     monkeypatch.setattr(run, "mapped_tables", lambda *_: mapped)
     monkeypatch.setattr(run, "comparison_of", comparison_of)
+    monkeypatch.setattr(run, "gone_reports", lambda *_: [])
     opened: Any = SimpleNamespace(
         feeds=[SimpleNamespace(place="f")],
         loader=SimpleNamespace(is_one_table=bool),
         sources={"f": None},
         task=SimpleNamespace(task_id="7", includes=frozenset({"SHOP.PARTS"})),
+        further=(),
+        unread_feeds={},
+        beside=SimpleNamespace(unread_feeds={}),
     )
     return {found.target: found.error for found, _ in verify(opened, Options(), tables)}
 
@@ -88,3 +92,29 @@ def test_a_table_without_a_report_may_be_of_a_fetch_task_that_was_not_compared(
         unread_feeds=unread,
     )
     assert may_belong(opened, "shop.orders")
+
+
+def test_a_task_that_brings_a_part_of_the_other_direction_leaves_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be waited for at each row, and never be known to have passed."""
+    lag = SimpleNamespace(is_partial=True)
+    for name, found in {
+        "is_both_ways": True,
+        "bringing_tasks": ["ba"],
+        "consumer_task": SimpleNamespace(task_id="ba"),
+        "feeds_of": [],
+        "_refuse_unlike": None,
+        "_followed": (None, None, lag),
+    }.items():
+        monkeypatch.setattr(run, name, lambda *_, found=found: found)
+    nothing: Any = None
+
+    def inbound() -> Any:
+        beside: Any = SimpleNamespace(tasks=[])
+        return run._inbound(nothing, nothing, nothing, [], beside, nothing)
+
+    found, doubt = inbound()
+    assert (found, "consumer.source.partition" in doubt) == ({}, True)
+    lag.is_partial = False
+    assert inbound() == ({"ba": lag}, "")

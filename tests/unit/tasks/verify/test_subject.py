@@ -196,6 +196,11 @@ def test_rows_of_another_format_are_taken_through_it() -> None:
     assert (found.sources[0].pairs, found.way) == (None, Way.STREAM)
 
 
+def test_a_task_that_finds_out_the_format_by_itself_compares_as_one_that_names_it() -> None:
+    found = subject([mapped(INT)], reading="auto")
+    assert (found.way, found.is_found_by_key) == (Way.RANGES, True)
+
+
 def test_records_in_upper_case_are_rows_of_the_same_table() -> None:
     """As porterCompat writes them."""
     found = subject([mapped(INT)], converter="porterCompat")

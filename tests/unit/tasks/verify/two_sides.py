@@ -77,9 +77,10 @@ def subject(
     process: Processor | None = None,
     converter: str = "canalRow",
     charsets: dict[str, str] | None = None,
+    reading: str = "",
 ) -> Subject:
     return subject_of(
-        load(converter),
+        load(reading or converter),
         table or target(PG_INT),
         [(feed(converter), each) for each in sources],
         charsets or {},
@@ -227,9 +228,12 @@ class World:
         what: Subject | None = None,
         *,
         others: Sequence[Cells] = (),
+        back: Clock | None = None,
+        doubt: str = "",
         **options: Any,
     ) -> None:
-        """`others`: of a second source table, where there is one."""
+        """`others`: of a second source table, where there is one. `back`: how far the task is that
+        brings the target's changes to the source, where there is one."""
         self.subject = what or subject()
         self.sources = [
             Side(self.subject, rows, table)
@@ -241,8 +245,16 @@ class World:
         asked: Any = self.target
         lag: Any = self.clock
         self.told: list[int] = []
+        inbound: Any = {"8": back} if back else {}
         self.comparison = Comparison(
-            self.subject, sides, asked, lag, Options(**options), self.told.append
+            self.subject,
+            sides,
+            asked,
+            lag,
+            Options(**options),
+            self.told.append,
+            inbound=inbound,
+            doubt=doubt,
         )
 
 

@@ -128,6 +128,7 @@ def test_a_report_comes_back_as_it_was(nodes: TaskNodes) -> None:
         tables=(TableCounts("orders", "shop.orders", 1, 2, 3),),
         batches=(Batch("2026-11-25 10:00:00", 12, 1.0, 2.0, 3.0),),
         target_lost="orders[0]",
+        target_lost_at=1.5,
         late_records=1,
     )
     nodes.put_stat("7", stat)
@@ -171,6 +172,19 @@ def test_a_task_that_runs_is_not_removed(nodes: TaskNodes, zookeeper: MemoryZooK
     zookeeper.put(f"{lock_path('7')}/orders", '{"processId":2}')
     with pytest.raises(PositionConflict, match="is running; stop it first"):
         nodes.remove("7")
+
+
+def test_a_task_that_a_node_may_take_at_any_moment_is_not_removed(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    """It would take it while the tree is deleted, and write into it."""
+    nodes.want("7", True, "ann")
+    with pytest.raises(PositionConflict, match=r"may take it .* cdcbus task stop 7"):
+        nodes.remove("7")
+    assert "/datas/task/7/wanted" in zookeeper.nodes
+    nodes.want("7", False, "ann")
+    nodes.remove("7")
+    assert nodes.ids() == []
 
 
 def test_open_dead_letters_are_unknown_until_they_were_counted(nodes: TaskNodes) -> None:

@@ -1,5 +1,6 @@
 """How a task is, of all that ZooKeeper says of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ GO, HALT = DesiredState(is_working=True, order=5), DesiredState(is_working=False
 CHILD = b'{"processId":7,"nodeId":"n1"}'
 HAND = b'{"processId":7,"nodeId":""}'
 TOLD = Stat(State.WORKING, process_id=7)
+LATER_BY_HAND = b'{"processId":7,"process":"boot/1/7/99","nodeId":""}'
 
 
 @pytest.mark.parametrize(
@@ -67,15 +69,20 @@ TOLD = Stat(State.WORKING, process_id=7)
         (None, None, None, TOLD, HAND, State.WORKING),
         # what an earlier process has told
         (None, None, None, Stat(State.WORKING, process_id=6), HAND, State.STARTING),
+        # In a container that was started again its processes have the same ids.
+        (None, None, None, replace(TOLD, process="boot/1/7/50"), LATER_BY_HAND, State.STARTING),
+        (None, None, None, replace(TOLD, process="boot/1/7/99"), LATER_BY_HAND, State.WORKING),
         (GO, None, None, None, None, State.STARTING),
         (GO, None, Run(State.WORKING, order=5), None, None, State.STARTING),  # its node has died
         (GO, None, Run(State.ERROR, order=5), None, None, State.ERROR),
         (GO, None, Run(State.DONE, order=5), None, None, State.DONE),
         (GO, None, Run(State.ERROR, order=4), None, None, State.STARTING),  # started again since
-        (GO, "n1", Run(State.WORKING, order=5), TOLD, CHILD, State.WORKING),
-        (GO, "n1", Run(State.RETRYING, order=5), TOLD, CHILD, State.RETRYING),
+        (GO, "n1", Run(State.WORKING, order=5, node_id="n1"), TOLD, CHILD, State.WORKING),
+        (GO, "n1", Run(State.RETRYING, order=5, node_id="n1"), TOLD, CHILD, State.RETRYING),
         # a restart that its node has not seen yet
-        (GO, "n1", Run(State.WORKING, order=4), TOLD, CHILD, State.STARTING),
+        (GO, "n1", Run(State.WORKING, order=4, node_id="n1"), TOLD, CHILD, State.STARTING),
+        # Another node has just taken it, and its process is not there yet.
+        (GO, "n2", Run(State.WORKING, order=5, node_id="n1"), TOLD, CHILD, State.STARTING),
         (HALT, "n1", Run(State.WORKING, order=4), TOLD, CHILD, State.WORKING),
         # its node is gone, its process not yet
         (HALT, None, Run(State.WORKING, order=4), TOLD, CHILD, State.WORKING),

@@ -110,3 +110,23 @@ def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:
     assert verify_still(shop, "postgresql").table["result"] == "equal"
     shop.postgresql(f"""UPDATE {shop.name}.docs SET j = '{{"a":[2,1],"b":1}}'""")
     assert verify_still(shop, "postgresql").table["different"] == 1
+
+
+def test_a_narrower_target_is_compared_with_the_whole_cell(shop: Shop) -> None:
+    """A text that is cut at the target's width, or a number at its largest, would equal another."""
+    shop.create("bits", "id INT PRIMARY KEY, b BIT(8)", "id INT PRIMARY KEY, b bit(2)")
+    shop.create(
+        "digits",
+        "id INT PRIMARY KEY, d DECIMAL(65,0)",
+        "id INT PRIMARY KEY, d numeric(95,30)",
+    )
+    shop.cursor.execute("INSERT INTO bits VALUES (1, b'10'), (2, b'1011')")
+    shop.postgresql(f"INSERT INTO {shop.name}.bits VALUES (1, B'10'), (2, B'10')")
+    largest = f"{'9' * 35}.{'9' * 30}"
+    shop.cursor.execute(f"INSERT INTO digits VALUES (1, 7), (2, 1{'0' * 50})")
+    shop.postgresql(f"INSERT INTO {shop.name}.digits VALUES (1, 7), (2, {largest})")
+    found = verify_still(shop, "postgresql")
+    assert {each["table"].partition(".")[2]: each["different"] for each in found.tables} == {
+        "bits": 1,
+        "digits": 1,
+    }

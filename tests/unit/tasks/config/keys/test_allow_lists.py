@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def errors(line: str, limits: str, tmp_path: Path) -> list[str]:
     """What is wrong with a consumer task that has one more line, by settings with these."""
     file = tmp_path / "cdcbus.properties"
     file.write_text(limits, encoding="utf-8")
-    filling = read_bus_settings({}, file, {}).filling
+    filling = read_bus_settings({}, file).filling
     found = inspect_text(f"{LOAD}{line}\n", filling, Severity.ERROR).diagnostics
     return [f"{each.key}: {each.sentence}" for each in found.of(Severity.ERROR)]
 
@@ -135,3 +136,44 @@ def test_task_and_machine_must_agree_on_their_environment(
     if sentence:
         assert found[0].startswith("environment: ")
         assert sentence in found[0]
+
+
+OWN = "holds (a secret|secrets) of this machine's own settings"
+
+
+def test_secrets_of_the_settings_fill_no_task(
+    secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may edit tasks, but not administer nodes, would see the console's token in the text of a
+    check, or as the name of a topic."""
+    for name in ("CDCBUS_HTTP_TOKEN", "MAIL", "SHOP"):
+        monkeypatch.setenv(name, "0123456789abcdef")
+    settings = (
+        f"http.person.ada.token=${{file:{secrets}/password}}\nhttp.person.ada.role=read\n"
+        f"alarm.smtp.password=${{env:MAIL}}\nsecret.keyFile={tmp_path}/shadow"
+    )
+    (tmp_path / "link").symlink_to(secrets / "password")
+
+    def refused(placeholder: str) -> bool:
+        found = errors(f"loader.source.password={placeholder}", settings, tmp_path)
+        assert "0123456789abcdef" not in str(found)
+        return len(found) == 1 and re.search(OWN, found[0]) is not None
+
+    for own in ("env:CDCBUS_HTTP_TOKEN", "env:MAIL"):
+        assert refused(f"${{{own}}}"), own
+    for file in ("secrets/password", "link", "cdcbus.properties:http.person.ada.role", "shadow"):
+        assert refused(f"${{file:{tmp_path}/{file}}}"), file
+    for place in ("self/environ", "self/../thread-self/environ"):
+        assert refused(f"${{file:/proc/{place}}}"), place
+    assert not refused("${env:SHOP}")
+    assert not refused(f"${{file:{tmp_path}/secrets-of-others}}")
+
+
+def test_of_a_file_with_several_secrets_the_settings_keep_their_own(tmp_path: Path) -> None:
+    shared = tmp_path / "shared.properties"
+    shared.write_text("token=0123456789abcdef\nshop=pw\n", encoding="utf-8")
+    settings = f"http.token=${{file:{shared}:token}}"
+    assert errors(f"loader.source.password=${{file:{shared}:shop}}", settings, tmp_path) == []
+    for rest in (":token", ""):
+        line = f"loader.source.password=${{file:{shared}{rest}}}"
+        assert len(errors(line, settings, tmp_path)) == 1

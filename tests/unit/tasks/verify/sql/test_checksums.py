@@ -28,6 +28,9 @@ def has_pair(source: str, target: TargetColumn, dialect: str, charset: str = "ut
         ("binary(3)", TargetColumn("c", "binary", 4), "mysql"),
         ("int(11)", TargetColumn("c", "text"), "postgresql"),
         ("point", TargetColumn("c", "bytea"), "postgresql"),
+        ("bit(8)", TargetColumn("c", '"bit"', 2), "postgresql"),
+        ("bit(2)", TargetColumn("c", '"bit"'), "postgresql"),
+        ("decimal(65,0)", TargetColumn("c", "numeric", 95, scale=30), "postgresql"),
     ],
 )
 def test_where_equal_texts_would_not_mean_equal_cells_there_is_no_checksum(

@@ -20,6 +20,10 @@ def test_without_a_condition_all_rows_are_meant() -> None:
     assert condition("", TABLE, NAMES, "mysql") == ("1 = 1", "1 = 1")
 
 
+def test_a_parenthesis_in_a_text_is_none() -> None:
+    assert condition("(state = ')')", TABLE, NAMES, "mysql")[0] == "( `State` = ')' )"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -31,6 +35,10 @@ def test_without_a_condition_all_rows_are_meant() -> None:
         'state = "a"',
         "id = 1 /* x */",
         "id = (SELECT 1)",
+        "id = 1) OR (id = 2",
+        "(id = 1",
+        "id = 1)",
+        "state = 'a",
     ],
 )
 def test_what_may_mean_something_else_there_is_refused(text: str) -> None:

@@ -17,6 +17,7 @@ from traceback import walk_tb
 from typing import Any, cast
 
 import pyarrow as pa
+import pymysql
 
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask
@@ -26,6 +27,7 @@ from cdcbus.plugins.errors import (
     CdcError,
     DataError,
     RowConflict,
+    SourceMisconfigured,
     TargetRejected,
     UnmappedColumn,
     UnreadableEvent,
@@ -35,15 +37,17 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.plugins.transform.processor import make_processor
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.reader import ChunkReader
+from cdcbus.producer.snapshot.refusals import NO_COLUMN, NOT_THERE
 from cdcbus.producer.snapshot.rows import row_events
-from cdcbus.tasks.direct.course import Chunk, Loaded, now_ms
-from cdcbus.tasks.direct.row_columns import AS_THEY_ARE, ReadRows, RowsOrRecords, read_rows
+from cdcbus.tasks.direct.chunks.course import Chunk, Loaded, now_ms
+from cdcbus.tasks.direct.chunks.row_columns import AS_THEY_ARE, ReadRows, RowsOrRecords, read_rows
+from cdcbus.tasks.direct.given import ANEW
 
 SLICE_BYTES = 16_000_000
 """The size of a transaction, for a chunk whose rows are larger than those before it."""
@@ -107,7 +111,7 @@ class _Worker:
     def load(self, chunk: Chunk) -> Loaded:
         """Raises CdcError."""
         try:
-            with servers.reported(self._work.fetch.source):
+            with reading(chunk.table, self._work.fetch.source):
                 return self._load(chunk)
         except BaseException:
             self.close()
@@ -214,6 +218,25 @@ def altered(table: TableId) -> CdcError:
         f"table {table} was altered while it was loaded: empty its target table, and start the "
         "load again with --anew"
     )
+
+
+@contextmanager
+def reading(table: TableId, config: SourceConfig) -> Iterator[None]:
+    """Raises errors of the source in the block as `source_error` words them, but says of a table
+    that is not there any more, or not with its columns, what to do."""
+    try:
+        with servers.reported(config):
+            yield
+    except SourceMisconfigured as error:
+        code = error.__cause__.args[0] if isinstance(error.__cause__, pymysql.Error) else 0
+        if code in NOT_THERE:
+            raise CdcError(
+                f"table {table} has other rows or none: it was dropped or renamed while it was "
+                f"loaded ({code}): {ANEW}"
+            ) from error
+        if code == NO_COLUMN:
+            raise altered(table) from error
+        raise
 
 
 def record_writer(selected: SelectedTable, converter: Converter) -> TableWriter:

@@ -7,8 +7,8 @@ import pytest
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.columns import Shape
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
-from cdcbus.tasks.direct import course as course_module
-from cdcbus.tasks.direct.course import Chunk, Course, Loaded
+from cdcbus.tasks.direct.chunks import course as course_module
+from cdcbus.tasks.direct.chunks.course import Chunk, Course, Loaded
 
 TABLE = TableId("shop", "orders")
 SHAPE: Shape = ("id",), (), (), None

@@ -17,7 +17,6 @@ from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import CdcError, OffsetConflict, SourceUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import SourceConfig
-from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunks import (
     CHUNK_BYTES,
@@ -29,8 +28,8 @@ from cdcbus.producer.snapshot.chunks import (
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import ChunkReader
-from cdcbus.tasks.direct.chunk_loader import altered, load_chunk
-from cdcbus.tasks.direct.course import Chunk, Course, Loaded
+from cdcbus.tasks.direct.chunks.chunk_loader import altered, load_chunk, reading
+from cdcbus.tasks.direct.chunks.course import Chunk, Course, Loaded
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 # Between two reports, each of which stores the progress.
 STORE_SECONDS = 1.0
+LOOK_SECONDS = 0.2
 _Answer = TypeVar("_Answer")
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
 
@@ -99,21 +99,36 @@ class _Pool:
             thread = InheritableThread(self._work, name=f"chunks-{number}", daemon=True)
             thread.start()
             threads.append(thread)
-        while not self._is_over():
-            report()
-        if self._stop.is_set() or self._failure:
+        try:
+            while not self._is_over():
+                report()
+        except CdcError as error:
+            with self._changed:
+                self._failure = self._failure or error
+        if self._is_ending():
             # The JVM may have ended.
             with suppress(Exception):
                 self._spark.cancelAllJobs()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                # One may wait for a lock at the source, or begin to after it was interrupted.
+                if self._is_ending():
+                    self._interrupt()
+                thread.join(LOOK_SECONDS)
         if self._failure is not None and not self._stop.is_set():
             raise self._failure
+
+    def _is_ending(self) -> bool:
+        return self._stop.is_set() or self._failure is not None
+
+    def _interrupt(self) -> None:
+        for reader in tuple(self._readers.values()):
+            reader.interrupt()
 
     def _is_over(self) -> bool:
         with self._changed:
             return self._changed.wait_for(
-                lambda: not self._working or self._stop.is_set() or self._failure is not None,
+                lambda: not self._working or self._is_ending(),
                 STORE_SECONDS,
             )
 
@@ -203,7 +218,7 @@ class _Pool:
         pause = FIRST_PAUSE
         while True:
             try:
-                with servers.reported(config):
+                with reading(table, config):
                     if server.identity not in self._readers:
                         reader = ChunkReader(config, server)
                         self._readers[server.identity] = self._opened.enter_context(closing(reader))

@@ -5,6 +5,6 @@ from cdcbus.consumer.spark import python_daemon
 if __name__ == "__main__":
     python_daemon.leave_out_archives()
     # Before the fork, so that each worker has it already.
-    import cdcbus.tasks.direct.chunk_loader  # noqa: F401
+    import cdcbus.tasks.direct.chunks.chunk_loader  # noqa: F401
 
     python_daemon.main()

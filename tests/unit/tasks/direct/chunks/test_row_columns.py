@@ -15,8 +15,8 @@ from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.rows import images
-from cdcbus.tasks.direct.chunk_loader import _record_values, record_writer
-from cdcbus.tasks.direct.row_columns import AS_THEY_ARE, ReadRows, RowsOrRecords, read_rows
+from cdcbus.tasks.direct.chunks.chunk_loader import _record_values, record_writer
+from cdcbus.tasks.direct.chunks.row_columns import AS_THEY_ARE, ReadRows, RowsOrRecords, read_rows
 
 ORIGIN = Origin(server_id=7, commit_us=1_700_000_000_123_000)
 TEXTS = st.text(max_size=8)

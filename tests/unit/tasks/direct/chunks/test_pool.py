@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from threading import Event, Lock, Timer
 from typing import Any
 
@@ -27,9 +28,9 @@ from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
-from cdcbus.tasks.direct import pool
-from cdcbus.tasks.direct.course import Chunk, Course, Loaded
-from cdcbus.tasks.direct.pool import Sourced, first_rows, load_all
+from cdcbus.tasks.direct.chunks import pool
+from cdcbus.tasks.direct.chunks.course import Chunk, Course, Loaded
+from cdcbus.tasks.direct.chunks.pool import Sourced, first_rows, load_all
 
 ORDERS, PARTS = TableId("shop", "orders"), TableId("shop", "parts")
 LOAD = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
@@ -61,6 +62,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stop, self.lock, self.was_away = Event(), Lock(), Event()
+        self.interrupted, self.is_locked = Event(), False
         self.meets: dict[Bound, deque[Loaded | CdcError | Exception]] = {}
         self.loaded: list[tuple[TableId, Bound]] = []
         self.down = self.opened = self.closed = self.cancelled = 0
@@ -118,6 +120,9 @@ class World:
     # As a ChunkReader
 
     def _asked(self) -> None:
+        if self.is_locked:
+            assert self.interrupted.wait(30)
+            raise SourceUnavailable("the connection was ended")
         if self.down:
             self.down -= 1
             self.was_away.set()
@@ -139,6 +144,9 @@ class World:
 
     def close(self) -> None:
         self.closed += 1
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
 
 
 class Job:
@@ -254,6 +262,35 @@ def test_a_stopped_load_returns_and_keeps_what_is_done(world: World) -> None:
     world.run(orders, readers=1)
     assert (orders.progress.after, orders.progress.rows) == (at(30), 30)
     assert orders.progress.state is TableState.RUNNING
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_question_that_waits_for_a_lock_is_ended_with_the_load(
+    world: World, is_stopped: bool
+) -> None:
+    def before(_: Chunk) -> None:
+        world.is_locked = True
+        if is_stopped:
+            world.stop.set()
+
+    world.before = before
+    world.meets[at(10)] = deque([] if is_stopped else [DataError("no number")])
+    with nullcontext() if is_stopped else pytest.raises(DataError, match="no number"):
+        world.run(course())
+    assert world.loaded == [(ORDERS, at(10))] * is_stopped
+
+
+def test_a_report_that_fails_ends_the_load_with_its_error(world: World) -> None:
+    def report() -> None:
+        raise DataError("other rows")
+
+    def before(_: Chunk) -> None:
+        world.stop.wait(0.05)
+
+    world.before = before
+    with pytest.raises(DataError, match="other rows"):
+        world.run(course(), report=report)
+    assert world.cancelled == 1
 
 
 def test_a_stop_while_an_error_is_waited_for_raises_nothing(world: World) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import Mock
 
+import pymysql
 import pytest
 
 from cdcbus.consumer.apply.applier import PartitionWaits
@@ -19,6 +20,7 @@ from cdcbus.plugins.errors import (
     CdcError,
     DataError,
     RowConflict,
+    SourceMisconfigured,
     SourceUnavailable,
     TargetRejected,
     UnmappedColumn,
@@ -33,9 +35,9 @@ from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunks import Bound
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.rows import images
-from cdcbus.tasks.direct import chunk_loader
-from cdcbus.tasks.direct.chunk_loader import Work, load_chunk
-from cdcbus.tasks.direct.course import Chunk, Loaded
+from cdcbus.tasks.direct.chunks import chunk_loader
+from cdcbus.tasks.direct.chunks.chunk_loader import Work, load_chunk, reading
+from cdcbus.tasks.direct.chunks.course import Chunk, Loaded
 
 ORDERS = TableId("shop", "orders")
 GUARD = AppliedOffset("shop", 0, 7, 0, epoch=3)
@@ -288,3 +290,20 @@ def test_a_commit_holds_the_guard_as_it_was_and_no_offset_of_the_chunk(
         assert transaction.write("rows") == "rows"
         transaction.store_offset(AppliedOffset("shop.orders", 1, 3, 0), None)
     assert world.offsets == stored
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (1146, "has other rows or none: it was dropped or renamed while it was loaded"),
+        (1049, "has other rows or none: it was dropped or renamed while it was loaded"),
+        (1054, "was altered while it was loaded"),
+    ],
+)
+def test_a_table_that_is_gone_while_it_is_read_must_be_loaded_anew(code: int, told: str) -> None:
+    source = SourceConfig((("db", 3306),), "u")
+    told = f"^table shop.orders {told}.* --anew$"
+    with pytest.raises(CdcError, match=told), reading(ORDERS, source):
+        raise pymysql.ProgrammingError(code, "no such thing")
+    with pytest.raises(SourceMisconfigured, match="1064"), reading(ORDERS, source):
+        raise pymysql.ProgrammingError(1064, "syntax")

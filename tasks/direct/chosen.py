@@ -1,0 +1,119 @@
+"""The tables of a direct load, and whether each of them can be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress
+from cdcbus.tasks.control.source_of import (
+    mapped_tables,
+    unreadable_reason,
+    unseen,
+    unseen_reason,
+)
+from cdcbus.tasks.direct.checks import AFTERWARDS, check_alone, check_table
+from cdcbus.tasks.direct.opened import Opened, Source, read_from
+from cdcbus.tasks.lineage.case_twins import merged_twins
+
+
+def checked_tables(
+    opened: Opened, names: Sequence[str], known: Mapping[TableId, TableProgress]
+) -> list[TargetTable]:
+    """The checked target tables; notes in `opened` what is selected from each source table.
+    `known`: the tables of a load that is continued, which replace `names`."""
+    load = opened.load
+    targets: dict[TableId, TargetTable] = {}
+    seen: list[TableId] = []
+    for source in opened.sources:
+        with read_from(opened, source) as reader:
+            both = mapped_tables(source.feed, source.connection)
+            pairs = []
+            unreadable = []
+            for table, its in both.unreadable.items():
+                seen.append(table)
+                if _is_wanted(table, its, names, known):
+                    unreadable.append(table)
+            if unreadable:
+                raise ConfigError(unreadable_reason(unreadable))
+            for mapped in both.tables:
+                table = mapped.source.id
+                seen.append(table)
+                if not _is_wanted(table, [mapped.target], names, known):
+                    source.others[table] = mapped.topic
+                    continue
+                _refuse_second(opened, source, table)
+                pairs.append((table, mapped.target))
+                selected = source.tables.get(table) or reader.describe(table)
+                if selected is None:
+                    raise ConfigError(f"table {table} no longer exists, or cannot be read")
+                check_alone(load, mapped.target, opened.further)
+                target = opened.loader.table(mapped.target)
+                check_table(mapped, selected, target)
+                assert target is not None
+                targets[target.id] = target
+                source.tables[table] = selected
+            for why in merged_twins(pairs, opened.loader.is_one_table).values():
+                raise ConfigError(why)
+    if not names and not known and (missing := unseen(load, seen)):
+        raise ConfigError(unseen_reason(", ".join(missing)))
+    chosen: set[TableId] = set()
+    for source in opened.sources:
+        chosen |= source.tables.keys()
+    _refuse_unknown(opened, names, chosen, targets, is_begun=bool(known))
+    if gone := sorted(str(table) for table in known.keys() - chosen):
+        raise ConfigError(
+            f"table {', '.join(gone)}, whose load was begun, no longer belongs to task "
+            f"{load.task_id}: put it back, or start again with --anew"
+        )
+    return list(targets.values())
+
+
+def _is_wanted(
+    table: TableId,
+    targets: Iterable[TableId],
+    names: Sequence[str],
+    known: Mapping[TableId, TableProgress],
+) -> bool:
+    """Whether a table is to be loaded. A load that is continued keeps its tables."""
+    if known:
+        return table in known
+    words = {*_words(table), *(str(target).lower() for target in targets)}
+    return not names or any(name.lower() in words for name in names)
+
+
+def _refuse_second(opened: Opened, source: Source, table: TableId) -> None:
+    """Raises ConfigError for a table of a name that another source has, too: progress and chunks go
+    by the name, so only the rows of one source would be loaded."""
+    for other in opened.sources:
+        if other is not source and table in other.tables:
+            raise ConfigError(
+                f"table {table} comes from {other.feed.place} and from {source.feed.place}, and a "
+                f"direct load tells tables apart by their names: {AFTERWARDS}"
+            )
+
+
+def _words(table: TableId) -> set[str]:
+    """What --table may call a source table."""
+    return {str(table).lower(), table.table.lower()}
+
+
+def _refuse_unknown(
+    opened: Opened,
+    names: Sequence[str],
+    chosen: Iterable[TableId],
+    targets: Iterable[TableId],
+    *,
+    is_begun: bool,
+) -> None:
+    known = {str(each).lower() for each in targets}
+    for table in chosen:
+        known |= _words(table)
+    unknown = [name for name in names if name.lower() not in known]
+    if unknown:
+        raise ConfigError(
+            f"--table {', '.join(unknown)}: task {opened.load.task_id} has no such table"
+            + ", or its load was begun without it" * is_begun
+        )

@@ -1,0 +1,100 @@
+"""Which source a direct load begins with, or continues with, without servers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.positions import BinlogPosition, Published
+from cdcbus.producer.server import connection
+from cdcbus.producer.server.connection import Server
+from cdcbus.tasks.direct import beginning
+from cdcbus.tasks.snapshots.direct import DirectLoad
+from tests.unit.tasks.direct.stand_ins import LOAD
+
+
+def settle_again(
+    monkeypatch: pytest.MonkeyPatch, server: Server, seen: dict[str, BinlogPosition]
+) -> list[BinlogPosition]:
+    """Those that were waited for."""
+    waited: list[BinlogPosition] = []
+    monkeypatch.setattr(
+        beginning, "_wait_until_seen", lambda _, __, position: waited.append(position)
+    )
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    opened: Any = SimpleNamespace(
+        load=LOAD, stop=Event(), sources=[SimpleNamespace(feed=feed, server=server)]
+    )
+    beginning.settle_again(opened, DirectLoad({}, {}, seen))
+    return waited
+
+
+def place(server: str, gtid: str = "") -> BinlogPosition:
+    return BinlogPosition("bin.000003", 4, gtid=gtid, server_uuid=server)
+
+
+MYSQL = Server("9.7.0", "a", 1, True, True, {})
+
+
+@pytest.mark.parametrize("seen", [place("a"), place("b", "u:1-3")])
+def test_a_load_goes_on_once_the_server_shows_what_it_showed(
+    monkeypatch: pytest.MonkeyPatch, seen: BinlogPosition
+) -> None:
+    assert settle_again(monkeypatch, MYSQL, {"fetch": seen}) == [seen]
+
+
+@pytest.mark.parametrize(
+    ("server", "seen"),
+    [
+        (MYSQL, place("b")),
+        (Server("9.7.0", "a", 1, True, False, {}), place("b", "u:1-3")),
+        (Server("11.4-MariaDB", "", 1, True, True, {}), place("b", "0-1-3")),
+    ],
+)
+def test_a_load_does_not_go_on_at_a_server_that_may_have_less(
+    monkeypatch: pytest.MonkeyPatch, server: Server, seen: BinlogPosition
+) -> None:
+    with pytest.raises(ConfigError, match="does not tell whether it has as much"):
+        settle_again(monkeypatch, server, {"fetch": seen})
+
+
+def test_a_load_does_not_go_on_with_another_fetch_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="begun with another fetch task than fetch"):
+        settle_again(monkeypatch, MYSQL, {"other": place("a")})
+
+
+def test_a_fetch_task_that_has_gone_to_another_server_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its position there never tells that it has passed the end of this one's binlog."""
+    monkeypatch.setattr(beginning, "_fetched", lambda *_: place("b"))
+    monkeypatch.setattr(connection, "latest_position", lambda _: place("a"))
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    source: Any = SimpleNamespace(feed=feed, server=MYSQL, connection=None)
+    opened: Any = SimpleNamespace(load=LOAD, client=None, stop=Event())
+    with pytest.raises(ConfigError, match="fetch task fetch reads server b by now"):
+        beginning._settled(opened, source)
+
+
+def test_a_prepared_xa_transaction_does_not_keep_a_load_from_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the fetch task would resume stays before it, what it has published does not."""
+    stored = replace(place("a", "u:1-3"), published=Published("bin.000003", 9, "u:1-5"))
+    end = BinlogPosition("bin.000003", 9, server_uuid="a")
+    waited: list[BinlogPosition] = []
+    monkeypatch.setattr(beginning, "_fetched", lambda *_: stored)
+    monkeypatch.setattr(connection, "latest_position", lambda _: end)
+    monkeypatch.setattr(
+        beginning, "_wait_until_seen", lambda _, __, position: waited.append(position)
+    )
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    source: Any = SimpleNamespace(feed=feed, server=MYSQL, connection=None)
+    opened: Any = SimpleNamespace(load=LOAD, client=None, stop=Event())
+    assert beginning._settled(opened, source) == replace(end, gtid="u:1-5")
+    assert waited == [replace(end, gtid="u:1-5")]

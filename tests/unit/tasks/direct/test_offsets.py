@@ -1,0 +1,56 @@
+"""Whether Kafka still holds what a direct load is followed by, without servers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.tasks.direct import offsets
+from cdcbus.tasks.snapshots.direct import DirectLoad
+from tests.unit.tasks.direct.stand_ins import LOAD, ONE, Logs
+
+
+@pytest.fixture(autouse=True)
+def kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "TopicLogs", Logs)
+    monkeypatch.setattr(offsets, "topic_ids", lambda _: {"shop": "new"})
+
+
+@pytest.mark.parametrize("offset", [100, 150, 200])
+def test_a_load_whose_offsets_kafka_still_holds_goes_on(offset: int) -> None:
+    offsets.check_held(LOAD, DirectLoad({ONE: offset}, {"shop": "new"}, {}))
+    offsets.check_held(LOAD, DirectLoad({ONE: offset}, {}, {}))  # of a Kafka without ids
+
+
+@pytest.mark.parametrize("offset", [99, 201])
+def test_a_load_whose_offsets_are_gone_is_given_up(offset: int) -> None:
+    with pytest.raises(PositionLost, match="what was written meanwhile is lost"):
+        offsets.check_held(LOAD, DirectLoad({ONE: offset}, {"shop": "new"}, {}))
+
+
+def test_an_id_that_kafka_leaves_out_once_is_no_other_topic() -> None:
+    offsets.check_held(LOAD, DirectLoad({ONE: 150}, {"shop": "new", "orders": "its"}, {}))
+
+
+def test_a_load_whose_topic_was_made_anew_is_given_up() -> None:
+    with pytest.raises(PositionLost, match="were recreated while it was loaded"):
+        offsets.check_held(LOAD, DirectLoad({ONE: 150}, {"shop": "old"}, {}))
+
+
+def test_executors_of_a_cluster_need_a_target_that_keeps_offsets() -> None:
+    """Nothing else there stops one that was wrongly thought to be lost."""
+
+    def check(master: str, *, keeps_offsets: bool) -> None:
+        load = replace(LOAD, spark_options={"spark.master": master})
+        applier = SimpleNamespace(keeps_offsets=keeps_offsets)
+        opened: Any = SimpleNamespace(applier=applier, load=load)
+        offsets.check_fence(opened)
+
+    check("local[2]", keeps_offsets=False)
+    check("spark://h:7077", keeps_offsets=True)
+    with pytest.raises(ConfigError, match="create table cdcbus_position"):
+        check("spark://h:7077", keeps_offsets=False)

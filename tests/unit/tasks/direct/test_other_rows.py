@@ -1,0 +1,108 @@
+"""Which statements of a source give loaded tables other rows."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.plugins.errors import CdcError, SourceUnavailable
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.ddl.named_tables import Unlogged
+from cdcbus.producer.ddl.tokens import Session
+from cdcbus.producer.schema.ddl_scanner import Statement
+from cdcbus.tasks.direct import other_rows
+from cdcbus.tasks.direct.other_rows import Looks, check, effects
+from cdcbus.tasks.snapshots.direct import DirectLoad
+
+ORDERS, PARTS, WORDS = (
+    TableId("shop", "orders"),
+    TableId("shop", "parts"),
+    TableId("shop", "wörter"),
+)
+LOADED = (ORDERS, PARTS)
+
+
+def statement(sql: str, *, is_exact: bool = True) -> Statement:
+    encoding = "utf-8" if is_exact else "latin-1"
+    session = replace(Session(), is_exact=is_exact)
+    return Statement(BinlogCoordinates("bin.000003", 99), 1, "shop", sql.encode(encoding), session)
+
+
+@pytest.mark.parametrize(
+    ("sql", "replaced"),
+    [
+        ("RENAME TABLE orders TO old.orders, new.orders TO orders", {ORDERS}),
+        ("ALTER TABLE other EXCHANGE PARTITION p WITH TABLE shop.parts", {PARTS}),
+        ("DROP DATABASE shop", {ORDERS, PARTS}),
+        ("RENAME TABLE old.orders TO other.orders", set()),
+        ("DROP TABLE Orders", set()),
+        ("DROP DATABASE shops", set()),
+        ("ALTER TABLE orders ADD note TEXT", set()),
+        ("TRUNCATE TABLE orders", set()),
+    ],
+)
+def test_only_statements_that_concern_a_loaded_table_count(
+    sql: str, replaced: set[TableId]
+) -> None:
+    assert effects(statement(sql), LOADED, folds_names=False) == Unlogged(frozenset(replaced))
+
+
+def test_the_case_of_names_counts_as_it_does_at_the_server() -> None:
+    for sql in ("DROP TABLE Orders", "RENAME TABLE Shop.ORDERS TO x, y TO Orders"):
+        found = effects(statement(sql), LOADED, folds_names=True)
+        assert found.replaced == {ORDERS}
+    assert effects(statement("DROP SCHEMA SHOP"), LOADED, folds_names=True).replaced == {*LOADED}
+
+
+def test_a_statement_that_is_not_understood_counts_for_the_tables_that_it_may_name() -> None:
+    tables = (*LOADED, WORDS)
+    for sql, replaced in (
+        ("RENAME TABLE orders TO `é`", {ORDERS, WORDS}),
+        ("RENAME TABLE others TO `é`", {WORDS}),
+    ):
+        found = effects(statement(sql, is_exact=False), tables, folds_names=False)
+        assert found.replaced == replaced
+
+
+def test_a_table_with_other_rows_ends_the_load_with_what_to_do() -> None:
+    harmless, swap = statement("DROP TABLE x"), statement("RENAME TABLE orders TO x, y TO orders")
+    check([harmless], LOADED, folds_names=False)
+    with pytest.raises(CdcError, match=r"shop\.orders .* bin\.000003:99.* again with --anew"):
+        check([harmless, swap], LOADED, folds_names=False)
+
+
+def test_a_source_that_is_away_is_looked_at_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load itself waits for it, too; only at its end the look must succeed."""
+
+    def away(*_: object) -> BinlogPosition:
+        tries.append(None)
+        raise SourceUnavailable("the source is away")
+
+    tries: list[None] = []
+    monkeypatch.setattr(other_rows, "_look", away)
+    monkeypatch.setattr(other_rows, "LOOK_SECONDS", 0.0)
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"))
+    opened: Any = SimpleNamespace(stop=Event(), sources=[SimpleNamespace(feed=feed)])
+    looks = Looks(opened, DirectLoad({}, seen={"fetch": BinlogPosition("bin.000003", 4)}))
+    looks.look_sometimes()
+    with pytest.raises(SourceUnavailable):
+        looks.look()
+    assert len(tries) == 2
+    opened.stop.set()
+    looks.look_sometimes()
+    assert len(tries) == 2
+
+
+def test_partitions_that_are_dropped_are_told_and_end_no_load(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        check([statement("ALTER TABLE parts DROP PARTITION p")], LOADED, folds_names=False)
+    assert "table shop.parts has lost partitions" in caplog.text
