@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import smtplib
-import socket
 import ssl
 import subprocess
 from collections.abc import Mapping
@@ -294,7 +293,7 @@ def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
                 settings["alarm.smtp.tls"],
                 settings["alarm.smtp.user"] or "",
                 settings["alarm.smtp.password"] or "",
-                settings["alarm.smtp.from"] or f"cdcbus@{socket.gethostname()}",
+                settings["alarm.smtp.from"],
                 settings["alarm.smtp.to"] or (),
                 least=settings["alarm.smtp.severity"],
             )

@@ -9,7 +9,6 @@ import logging
 import sys
 import traceback
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cdcbus import __version__
-from cdcbus.ops.cli.interrupts import is_interrupted
+from cdcbus.ops.cli.interrupts import INTERRUPTED, is_interrupted
 from cdcbus.ops.cli.options import EXIT_CODE, bus_options
-from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.cli.output import OWES_JSON, json_option, print_json
 from cdcbus.plugins.error_policy import NO_THREADS, policy_of
-from cdcbus.plugins.errors import NO_ROOM, CdcError, PositionError
+from cdcbus.plugins.errors import NO_ROOM, CdcError
 
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
-# As a shell's exit code of SIGINT.
-INTERRUPTED = 130
 # How standard streams treat a character that they lack; the second one in the locale C.
 NOT_ESCAPED = ("strict", "surrogateescape")
 
@@ -73,6 +70,9 @@ class Cli(LazyGroup):
     """The outermost group: turns errors into one sentence and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        # A closed standard input reads as an empty one: nobody can answer.
+        if sys.stdin is None:
+            sys.stdin = io.StringIO()
         # Where a terminal's character set lacks one, the character is escaped: no command ends by
         # what it prints.
         for stream in (sys.stdout, sys.stderr):
@@ -122,6 +122,8 @@ def _sentence_of(error: Exception) -> str:
 def _fail(ctx: click.Context, sentence: str) -> None:
     if ctx.params["debug"]:
         traceback.print_exc()
+    if ctx.meta.get(OWES_JSON):
+        print_json({"error": sentence})
     click.secho(sentence, fg="red", err=True)
     sys.exit(ctx.meta.get(EXIT_CODE, 1))
 
@@ -327,6 +329,10 @@ def check(
 @main.group(
     cls=LazyGroup,
     lazy={
+        "show": (
+            "cdcbus.ops.cli.offset.show:show",
+            "Show the stored position of each swimlane of task ID.",
+        ),
         "set": ("cdcbus.ops.cli.offset.set:set_", "Set the stored position of a task."),
         "reset": (
             "cdcbus.ops.cli.offset.place:reset",
@@ -346,78 +352,3 @@ def check(
 )
 def offset() -> None:
     """Show and change stored positions."""
-
-
-@offset.command("show")
-@click.argument("task_id", metavar="ID")
-@json_option
-@bus_options
-def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show the stored position of each swimlane of task ID."""
-    from cdcbus.ops.cli.offset.change import said_by_target
-    from cdcbus.tasks.config.keys.types import PATH_NAME
-    from cdcbus.tasks.zookeeper.connection import connected
-    from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions
-
-    # The id becomes a part of a path in ZooKeeper.
-    try:
-        PATH_NAME.read(task_id)
-    except ValueError as error:
-        raise click.BadParameter(f"expected {PATH_NAME.expected}", param_hint="ID") from error
-    with connected(bus.zookeeper, auth=bus.zookeeper_auth) as client:
-        stored = stored_positions(client, task_id)
-    if not stored:
-        where = f"{position_path(task_id)} at {bus.zookeeper}"
-        raise PositionError(
-            f"task {task_id} has no stored position: nothing is below {where}; check the id and "
-            "the address"
-        )
-    rows = []
-    is_usable = True
-    for path, text in stored.items():
-        means, is_good = _described(text)
-        is_usable = is_usable and is_good
-        at_target: list[str] = []
-        # ZooKeeper has a copy only: what the target itself has applied counts.
-        if '"topic"' in text:
-            at_target = said_by_target(task_id, bus, path.rpartition("/")[2])
-        rows.append({"path": path, "stored": text, "means": means, "target": at_target})
-        if not as_json:
-            lines = [path, text.strip(), means, *at_target]
-            click.echo("\n  ".join(filter(None, lines)))
-    if as_json:
-        print_json(rows)
-    if not is_usable:
-        sys.exit(1)
-
-
-def _described(text: str) -> tuple[str, bool]:
-    """What a stored position means, and whether a task could start from it."""
-    from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
-
-    if not text.strip():
-        return "blank: the task starts as its file says", True
-    try:
-        if '"topic"' in text:
-            words = []
-            for each in kafka_positions_from_json(text):
-                partition = f"{each.topic}[{each.partition}]"
-                words.append(f"{partition} done up to {each.offset}, next {each.next_offset}")
-            return "; ".join(words), True
-        position = BinlogPosition.from_json(text)
-    except PositionError as error:
-        return f"unusable: {error}", False
-    parts = [f"reading continues at byte {position.pos} of {position.file}"]
-    if position.timestamp_ms:
-        parts.append(f"committed {_utc(position.timestamp_ms)}")
-    if position.gtid:
-        parts.append(f"GTID {position.gtid}")
-    return ", ".join(parts), True
-
-
-def _utc(epoch_ms: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        # A damaged position can hold any number.
-        return f"at an invalid time: {epoch_ms} ms"

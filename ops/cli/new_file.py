@@ -41,3 +41,14 @@ def refuse_existing(path: Path, force: bool) -> None:
             f"{click.format_filename(path)}: the file exists already; name another one, or "
             "overwrite it with --force"
         )
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder for new files, unless it is there; raises ConfigError when it cannot."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{click.format_filename(folder)}: the folder cannot be made: {error.strerror}; name "
+            "one whose parent is there and yours to write"
+        ) from error

@@ -36,6 +36,15 @@ tables_option = click.option(
     metavar="NAME",
     help="Only this table, by its name at the source or the target; repeatable.",
 )
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+timeout_option = click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="How many seconds to wait.",
+)
 
 
 def bus_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+OWES_JSON: Final = "cdcbus.owes_json"
+"""In the `meta` of a command's context: whether it is to print JSON, and has printed none yet."""
 
 if TYPE_CHECKING:
     from cdcbus.tasks.config.diagnostics import Diagnostics
+
+
+def note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    """The callback of each `--json`: an error before any other JSON is printed as JSON, too."""
+    ctx.meta[OWES_JSON] = value
+    return value
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON.", callback=note_json
+)
 
 
 def print_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -35,6 +47,8 @@ def print_json(value: Any) -> None:
     """Prints a value as JSON, in UTF-8 whatever the terminal's character set is."""
     import orjson
 
+    if ctx := click.get_current_context(silent=True):
+        ctx.meta[OWES_JSON] = False
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cdcbus.ops.cli.output import print_json
-from cdcbus.ops.services.row_view import printable
+from cdcbus.tasks.config.diagnostics import printable
 
 WIDTH: Final = 160  # of tables where no terminal gives one
 

@@ -1,4 +1,5 @@
-"""The id of a task as an argument: checked, and completed by the shell from what ZooKeeper has."""
+"""Names as arguments: checked; the ids of tasks are completed by the shell from what ZooKeeper
+has."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from cdcbus.tasks.config.keys.types import PATH_NAME
 COMPLETE_SECONDS = 1.0
 
 
-def read_task_id(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """The id or ids. Raises BadParameter for a word that cannot be an id."""
+def read_names(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """The name or names, of tasks, nodes or sources. Raises BadParameter for a word that cannot be
+    one."""
     if isinstance(value, tuple):
-        return tuple(read_task_id(context, parameter, word) for word in value)
+        return tuple(read_names(context, parameter, word) for word in value)
     try:
         return PATH_NAME.read(value)
     except ValueError as error:
@@ -52,5 +54,5 @@ def task_argument(
     name: str = "task_id", metavar: str = "ID", **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.argument(
-        name, metavar=metavar, callback=read_task_id, shell_complete=complete_task_id, **settings
+        name, metavar=metavar, callback=read_names, shell_complete=complete_task_id, **settings
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from cdcbus.ops.cli.output import note_json, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,6 +69,7 @@ def _default_home() -> Path:
     "as_json",
     is_flag=True,
     help="Print the verdict as JSON; everything else goes to standard error.",
+    callback=note_json,
 )
 @click.option(
     "--picture",
@@ -117,11 +119,11 @@ def _show(options: Options, console: Console, as_json: bool, picture: Path | Non
     """Runs the demo. Returns whether all rows were equal."""
     from cdcbus.ops.demo.closing import print_closing, print_verdict, verdict
     from cdcbus.ops.demo.picture import save_picture
-    from cdcbus.ops.demo.run import run, servers
+    from cdcbus.ops.demo.run import alone, run, servers
     from cdcbus.ops.demo.verdict import is_equal, verdict_fields
     from cdcbus.ops.stack import stack
 
-    with servers(options, console) as addresses:
+    with alone(options), servers(options, console) as addresses:
         outcome = run(options, addresses, console)
         print_verdict(outcome.comparisons, console)
     # After the block, as it says whether the servers still run.
@@ -129,13 +131,13 @@ def _show(options: Options, console: Console, as_json: bool, picture: Path | Non
     if picture:
         save_picture(picture, outcome.scene, verdict(outcome.comparisons))
     if as_json:
-        click.echo(json.dumps(verdict_fields(outcome.comparisons), ensure_ascii=False, indent=2))
+        print_json(verdict_fields(outcome.comparisons))
     return is_equal(outcome.comparisons)
 
 
 def _stop(options: Options, console: Console) -> None:
-    from cdcbus.ops.demo.tasks import stop_leftovers
     from cdcbus.ops.stack import stack
+    from cdcbus.ops.stack.demo_tasks import stop_leftovers
 
     console.print(f"stopped {stop_leftovers(options.folder)} tasks", highlight=False)
     stack.down(options.home, purge=False, console=console)

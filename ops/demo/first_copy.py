@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from cdcbus.ops.demo.task_files import Target
 from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.own_program import own_program
 
 # Exit codes of `verify` that say whether all is equal.
 IS_TOLD = (0, 1)
@@ -90,7 +90,7 @@ def verified(file: Path, zookeeper: str) -> Sequence[Mapping[str, Any]]:
 
 def _output(words: Sequence[str], zookeeper: str, codes: Sequence[int]) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "cdcbus", *words],
+        own_program("cdcbus", *words),
         env={**os.environ, "CDCBUS_ZOOKEEPER": zookeeper},
         stdin=subprocess.DEVNULL,
         capture_output=True,

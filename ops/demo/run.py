@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,8 @@ from kazoo.client import KazooClient
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from cdcbus.consumer.jvm.maven import java
+from cdcbus.ops.cli.interrupts import uninterrupted
 from cdcbus.ops.demo.course import Course
 from cdcbus.ops.demo.first_copy import Verified, make_tables, verified
 from cdcbus.ops.demo.fresh import (
@@ -28,11 +32,14 @@ from cdcbus.ops.demo.shop.compare import compare_shops
 from cdcbus.ops.demo.shop.load import Load
 from cdcbus.ops.demo.shop.schema import SCHEMA, TABLES
 from cdcbus.ops.demo.task_files import FETCH, TARGETS, Target, write_task_files
-from cdcbus.ops.demo.tasks import TaskProcess, scratch_folder, stop_leftovers, stop_tasks
+from cdcbus.ops.demo.tasks import TaskProcess, scratch_folder, stop_tasks
 from cdcbus.ops.demo.verdict import Comparisons
 from cdcbus.ops.demo.words import shown
 from cdcbus.ops.stack import stack
 from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.ops.stack.demo_tasks import stop_leftovers
+from cdcbus.ops.stack.processes import umask
+from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of
 from cdcbus.tasks.zookeeper.connection import connected
@@ -191,6 +198,34 @@ def _is_copied(client: KazooClient) -> bool:
 
 
 @contextmanager
+def alone(options: Options) -> Iterator[None]:
+    """One demo at a time per home: a second one would stop the tasks of the first. Raises
+    ConfigError where one runs, and where Java is missing, before anything is started."""
+    java()
+    try:
+        with umask(0o022):  # as of `stack.up`, so that the databases' account can enter it
+            options.home.mkdir(parents=True, exist_ok=True)
+        options.folder.mkdir(exist_ok=True)
+        # The tasks do not inherit it: those that --keep leaves running are no demo.
+        lock = os.open(options.folder, os.O_RDONLY)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot use {options.folder} ({error.strerror}): choose another folder with --home"
+        ) from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"another demo runs in {options.home}: wait for its end, or press Ctrl-C where it "
+                "runs; or start this one beside it with a --home of its own"
+            ) from error
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextmanager
 def servers(options: Options, console: Console) -> Iterator[Addresses]:
     """The started stack; it is stopped at the end unless it must be kept or was running before."""
     was_running = all(server.running for server in stack.status(options.home))
@@ -199,8 +234,10 @@ def servers(options: Options, console: Console) -> Iterator[Addresses]:
         yield stack.up(options.home, console)
     finally:
         # Also where only some of them have started.
-        if not is_kept and stack.has_running(options.home):
-            stack.down(options.home, purge=False, console=console)
+        if not is_kept:
+            with uninterrupted():
+                if stack.has_running(options.home):
+                    stack.down(options.home, purge=False, console=console)
 
 
 @contextmanager

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cdcbus.ops.cli.interrupts import INTERRUPTED, uninterrupted
+from cdcbus.ops.stack.demo_tasks import COMMAND, SCRATCH, STOP_SECONDS, signal_group
 from cdcbus.plugins.errors import CdcError
-
-STOP_SECONDS = 20.0
-_COMMAND = ("-m", "cdcbus", "task", "run")
 
 
 class TaskProcess:
@@ -43,7 +39,7 @@ class TaskProcess:
         """Starts it; Ctrl-C on this terminal does not reach it."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *_COMMAND, str(self.file)],
+                [*COMMAND, str(self.file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -54,7 +50,7 @@ class TaskProcess:
     def kill(self) -> None:
         """SIGKILL to it and its children, as when the machine fails; returns when it has ended."""
         if self._process:
-            _signal_group(self._process.pid, signal.SIGKILL)
+            signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def check(self) -> None:
@@ -64,7 +60,8 @@ class TaskProcess:
             if lines := self.last_lines(1):
                 said = f": {lines[0]}"
             raise CdcError(
-                f"{self.task_id} has ended on its own (exit code {code}){said}\nIts log: {self.log}"
+                f"{self.task_id} has ended on its own ({_in_words(code)}){said}\n"
+                f"Its log: {self.log}"
             )
 
     def ask_to_stop(self) -> None:
@@ -108,56 +105,24 @@ def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
             task.ask_to_stop()
         codes = {task.task_id: task.await_stop() for task in tasks}
     except KeyboardInterrupt:
-        for task in tasks:
-            task.kill()
+        with uninterrupted():
+            for task in tasks:
+                task.kill()
         raise
     complaints = []
     for task_id, code in codes.items():
-        if code:
-            complaints.append(f"{task_id} ended with exit code {code}")
+        # SIGTERM ends a task that is still starting: it has done nothing yet.
+        if code and code not in (-signal.SIGTERM, INTERRUPTED):
+            complaints.append(f"{task_id} has ended badly ({_in_words(code)})")
     return complaints
 
 
-def leftovers(folder: Path) -> list[int]:
-    """The processes that an earlier demo has left running: all that run a task file of this
-    folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            # It may have ended meanwhile.
-            with suppress(OSError):
-                words = entry.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
-                if tuple(words[1:5]) == _COMMAND and Path(words[5]).parent == folder:
-                    found.append(int(entry.name))
-    return found
-
-
-def stop_leftovers(folder: Path) -> int:
-    """Stops them, first politely. Returns how many there were, when they have ended."""
-    pids = leftovers(folder)
-    _signal_all(pids, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
-    while leftovers(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for pid in leftovers(folder):
-        _signal_group(pid, signal.SIGKILL)
-    shutil.rmtree(scratch_folder(folder), ignore_errors=True)
-    return len(pids)
+def _in_words(code: int) -> str:
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
 
 
 def scratch_folder(folder: Path) -> Path:
     """The folder of temporary files of tasks, so that those of killed ones can be removed."""
-    return folder / "tmp"
-
-
-def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    """Children of a task, such as Spark's Java process, are in its group; the group may have ended
-    already."""
-    with suppress(ProcessLookupError):
-        os.killpg(pid, number)
+    return folder / SCRATCH

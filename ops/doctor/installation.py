@@ -29,6 +29,7 @@ from cdcbus.tasks.preflight.load import check_target
 from cdcbus.tasks.preflight.result import (
     CONNECT_SECONDS,
     CheckResult,
+    Outcome,
     error,
     failure,
     has_failed,
@@ -46,13 +47,19 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     """The checks in order, each with its name. A check takes seconds and raises nothing. `words`:
     task files, or ids; none: every task that ZooKeeper holds."""
     yield "this machine", lambda: check_machine(bus.node_logs)
-    yield "ZooKeeper", lambda: check_zookeeper(bus.zookeeper)
-    yield "access", lambda: probe("ZooKeeper access", lambda: check_access(bus))
+    of_zookeeper: list[CheckResult] = []
+    yield "ZooKeeper", lambda: _kept(check_zookeeper(bus.zookeeper), of_zookeeper)
+    # Each step has run by now, as the caller runs it before it asks for the next. Where no server
+    # answers, whatever asks them would wait, and say the same again.
+    answers = not all(result.outcome is Outcome.ERROR for result in of_zookeeper)
+    if answers:
+        yield "access", lambda: probe("ZooKeeper access", lambda: check_access(bus))
     yield "provider", lambda: probe("provider", lambda: check_provider(bus))
     tasks: dict[str, FetchTask | LoadTask] = {}
-    yield "nodes", lambda: probe("nodes", lambda: _nodes(bus))
-    yield "tasks", lambda: _read(bus, list(words), tasks)
-    # The step "tasks" has run by now, as the caller runs each step before it asks for the next.
+    if answers:
+        yield "nodes", lambda: probe("nodes", lambda: _nodes(bus))
+    if answers or words:
+        yield "tasks", lambda: _read(bus, list(words), tasks)
     for servers, (options, topics) in _clusters(tasks.values()).items():
         yield f"Kafka {servers}", partial(check_kafka, servers, options, topics)
     # By address, as tasks share servers.
@@ -68,6 +75,11 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
         yield "source", partial(_source, fetch_task)
     for load_task in targets.values():
         yield "target", partial(_target, load_task)
+
+
+def _kept(seen: list[CheckResult], where: list[CheckResult]) -> list[CheckResult]:
+    where += seen
+    return seen
 
 
 def _nodes(bus: BusSettings) -> Iterator[CheckResult]:

@@ -14,7 +14,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
 from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, probe, warning
 

@@ -84,7 +84,7 @@ def ask(host: str, port: int) -> str:
                 parts.append(part)
     except OSError as cause:
         raise PositionUnavailable(
-            f"ZooKeeper at {host}:{port} does not answer: {cause.strerror or type(cause).__name__}"
+            f"ZooKeeper at {host}:{port} does not answer: {cause.strerror or cause}"
         ) from cause
     said = b"".join(parts).decode("utf-8", "replace")
     if not said or "not currently serving requests" in said:

@@ -16,8 +16,8 @@ from sqlalchemy import literal, select, table
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG, Refusals
-from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.options import Client, client_options
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.schema_reader import SchemaReader

@@ -19,6 +19,7 @@ from kazoo.client import KazooClient
 from rich.console import Console
 from rich.status import Status
 
+from cdcbus.ops.cli.interrupts import uninterrupted
 from cdcbus.ops.demo.tasks import TaskProcess, stop_tasks
 from cdcbus.ops.init.look import CHECK, Tasks
 from cdcbus.ops.services.snapshots import TableSnapshot, snapshots_of
@@ -95,13 +96,18 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             click.echo(f"{CHECK} task {task_id} is started, its log: {task.log}", err=True)
         yield started
     finally:
-        if started:
-            click.echo("stopping the tasks", err=True)
-        complaints = stop_tasks(started)
-        shutil.rmtree(scratch, ignore_errors=True)
-        # Last, so that until the tasks have ended these signals still count as Ctrl-C.
-        for ending, handler in before.items():
-            signal.signal(ending, handler)
+        try:
+            if started:
+                click.echo("stopping the tasks; Ctrl-C kills them", err=True)
+            complaints = stop_tasks(started)
+        finally:
+            with uninterrupted():
+                for task in started:
+                    task.kill()
+                shutil.rmtree(scratch, ignore_errors=True)
+            # Last, so that until the tasks have ended these signals still count as Ctrl-C.
+            for ending, handler in before.items():
+                signal.signal(ending, handler)
         for complaint in complaints:
             click.secho(complaint, fg="yellow", err=True)
 

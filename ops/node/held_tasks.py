@@ -260,7 +260,7 @@ class HeldTasks:
         """Whether it has reached its end, not been ended by a signal."""
         # An earlier process may have reported DONE; only a report of this one counts.
         stat = self._nodes.stat(task_id)
-        return stat is not None and stat.process_id == process.pid and stat.state is State.DONE
+        return stat is not None and stat.process == process.token and stat.state is State.DONE
 
     def _retry(self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask) -> None:
         """Starts a task again that ended through no fault of its own; this counts as no restart."""
@@ -370,7 +370,7 @@ class HeldTasks:
             self._complaints.complain(task_id, str(error))
             return
         # A report of an earlier process says nothing about this one.
-        if stat is None or (stat.process_id, stat.node_id) != (process.pid, self._id):
+        if stat is None or (stat.process, stat.node_id) != (process.token, self._id):
             return
         # Other states are the node's to set: the process's end shows how the task has ended.
         if stat.state not in (State.WORKING, State.RETRYING):

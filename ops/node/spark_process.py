@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from itertools import count
@@ -17,8 +16,9 @@ from typing import Any
 import orjson
 
 from cdcbus.ops.node.task_process import TaskProcess, child_environment, start_thread
+from cdcbus.plugins.own_program import own_program
 
-COMMAND = (sys.executable, "-m", "cdcbus", "node", "spark")
+COMMAND = own_program("cdcbus", "node", "spark")
 CLOSE_SECONDS = 10.0
 
 
@@ -34,6 +34,11 @@ class SparkTask:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def token(self) -> str:
+        """See `process_token`."""
+        return self._process.token
 
     def ended(self) -> int | None:
         """Its exit code, negative for the signal that ended the whole process; None while it
@@ -109,6 +114,11 @@ class SparkProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def token(self) -> str:
+        """See `process_token`."""
+        return self._process.token
 
     @property
     def is_there(self) -> bool:

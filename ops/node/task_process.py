@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,7 +16,8 @@ from threading import Thread
 from typing import IO
 
 from cdcbus.ops.node.task_end import SENTENCE_FOLLOWS
-from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE
+from cdcbus.plugins.own_program import own_program
+from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE, process_token
 
 # With the current file, a task's logs take 60 MiB at most.
 LOG_BYTES = 10 << 20
@@ -37,7 +37,7 @@ def start_task(
     """Starts a task. Call it on the thread that lives as long as the node, as the task ends with
     that thread. `on_end` is called when the task has ended. Raises OSError."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "cdcbus", "task", "run", task_id],
+        own_program("cdcbus", "task", "run", task_id),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -69,7 +69,7 @@ def start_thread(thread: Thread) -> None:
 
 
 class TaskProcess:
-    """A started task."""
+    """A started task. `token`: see `process_token`."""
 
     is_faultless = False  # whatever ends it is its own fault
 
@@ -78,8 +78,11 @@ class TaskProcess:
     ) -> None:
         """Raises OSError, and kills the process, where this one may have no more threads."""
         self._process, self.log, self._on_end = process, log, on_end
+        self.token = process_token(process.pid)
         # It has ended, and what it left running was killed.
         self._is_over = False
+        # What it printed was waited for.
+        self._is_read = False
         # Enough for a sentence of several lines.
         self._last: deque[str] = deque(maxlen=20)
         self._reader = Thread(target=self._read, name=f"log-{process.pid}", daemon=True)
@@ -100,12 +103,13 @@ class TaskProcess:
         """Its exit code, negative for the signal that ended it, once all that it printed is in
         the log; None while it runs. What it has left running is killed."""
         code = self._process.poll()
-        if code is None or self._is_over:
-            return code
-        # After a kill there is no sentence to wait for. Not longer, as a process that the task left
-        # running can hold the pipe.
-        if code >= 0:
+        if code is None:
+            return None
+        # After a kill there is no sentence to wait for; a kill after its end changes nothing. Once
+        # and not longer, as a process that the task left running can hold the pipe.
+        if code >= 0 and not self._is_read:
             self._reader.join(1)
+            self._is_read = True
         self.kill()
         return code
 

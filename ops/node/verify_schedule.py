@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -26,6 +25,7 @@ from cdcbus.ops.node.task_process import TaskProcess, child_environment
 from cdcbus.ops.services.offer import consumer_name
 from cdcbus.ops.services.periodic import repeating
 from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.own_program import own_program
 from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.config.keys.task import KEYS
 from cdcbus.tasks.config.placeholders import interpolate
@@ -189,7 +189,7 @@ class VerifySchedule:
 
 def start_verify(task_id: str, wanted: VerifyOrder, settings: NodeSettings) -> TaskProcess:
     """Starts the process; it ends with the thread that starts it. Raises OSError."""
-    words = [sys.executable, "-m", "cdcbus", "node", "verify", task_id]
+    words = own_program("cdcbus", "node", "verify", task_id)
     process = subprocess.Popen(
         [*words, "--throttle", str(wanted.throttle)],
         stdin=subprocess.DEVNULL,

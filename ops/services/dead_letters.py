@@ -15,7 +15,7 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.ops.services.topics import access_of
 from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.kafka.dead_letter_sender import DeadLetterSender
 from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog, end_offsets, first_offsets
 from cdcbus.producer.config import FetchTask

@@ -12,6 +12,7 @@ from rich.text import Text
 from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.kafka.topic_log import KafkaRecord
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
+from cdcbus.tasks.config.diagnostics import printable
 
 PLAIN: Final = re.compile(r"[\w.:+-]+")
 STYLES: Final = {Op.INSERT: "green", Op.UPDATE: "yellow", Op.DELETE: "red", Op.TRUNCATE: "bold red"}
@@ -116,17 +117,6 @@ def _cell(cell: Cell) -> Text:
     if not PLAIN.fullmatch(shown) or shown == "NULL":
         shown = f"'{shown}'"
     return Text(shown, style="not dim")
-
-
-def printable(text: str) -> str:
-    """Text with its control characters spelled out, so that no value controls the terminal."""
-    return "".join(map(_printable, text))
-
-
-def _printable(character: str) -> str:
-    if character.isprintable():
-        return character
-    return repr(character)[1:-1]
 
 
 def key_text(record: KafkaRecord) -> str:

@@ -114,9 +114,28 @@ def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
     return Snapshots(tables, list(wishes_of(client, path).values()), load, why)
 
 
+def rows_twice(client: KazooClient, task_id: str, what: Wish) -> str:
+    """A sentence on tables without a key whose rows another snapshot would add once more; empty if
+    there is none. Raises ConfigError."""
+    if what.kind is not WishKind.START:
+        return ""
+    path = snapshot_path(task_id, _swimlane(client, task_id))
+    named = []
+    for table, progress in tables_of(client, path).items():
+        if progress.would_come_twice and what.is_for(table):
+            named.append(str(table))
+    if not named:
+        return ""
+    return (
+        f"task {task_id}: Kafka may have rows of {', '.join(named)} already, and without a key "
+        "nothing tells them apart: targets would get these twice, unless the table is emptied "
+        "there first"
+    )
+
+
 def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
     """Orders it of the task; STOP also gives up a direct load that was interrupted. Recorded in the
-    audit. Raises ConfigError for what is not possible."""
+    audit. Raises ConfigError for what is not possible, and, unless confirmed, for `rows_twice`."""
     # A direct load is no work of the task, which could not see the order: it is given up here.
     if what.kind is WishKind.STOP:
         load = direct_load(client, task_id)
@@ -139,6 +158,11 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
             "parentheses, and leave out comments and semicolons"
         )
     swimlane = _swimlane(client, task_id)
+    if not what.is_confirmed and (twice := rows_twice(client, task_id, what)):
+        raise ConfigError(
+            f"{twice}; then: cdcbus snapshot start {task_id} --table SCHEMA.TABLE --yes (in the "
+            'API: "force": true)'
+        )
     if what.kind is not WishKind.START:
         _need_known(client, task_id, swimlane, what)
     is_running = bool(TaskNodes(client).locks(task_id))

@@ -1,7 +1,6 @@
 """`cdcbus stack`: the embedded stack on the command line."""
 
 import dataclasses
-import json
 import os
 import shlex
 import sys
@@ -11,8 +10,10 @@ from pathlib import Path
 import click
 
 from cdcbus.consumer.jvm.maven import JarSet, fetch
+from cdcbus.ops.cli.output import note_json, print_json
 from cdcbus.ops.stack import addresses, processes
 from cdcbus.ops.stack.addresses import Database, Plan
+from cdcbus.ops.stack.demo_tasks import leftovers, stop_leftovers
 from cdcbus.ops.stack.java_servers import KAFKA_JARS, KAFKA_TOOLS, ZOOKEEPER_JARS, kafka_tool, zkcli
 from cdcbus.plugins.errors import ConfigError
 
@@ -72,18 +73,28 @@ def up(home: Path, spark: int | None) -> None:
 @_home
 @click.option("--purge", is_flag=True, help="Also remove everything that is stored.")
 def down(home: Path, purge: bool) -> None:
-    """Stop all servers."""
+    """Stop all servers. With --purge also the tasks of a demo, which would wait for them."""
     from rich.console import Console
 
     from cdcbus.ops.stack import stack as servers
 
+    folder = home.absolute() / servers.DEMO
+    if purge and (count := stop_leftovers(folder)):
+        click.echo(f"stopped {count} tasks of a demo")
     servers.down(home, purge=purge, console=Console())
+    if count := len(leftovers(folder)):
+        command = shlex.join(["cdcbus", "demo", "--stop", "--home", str(home)])
+        click.echo(f"{count} tasks of a demo wait for the servers; to end them: {command}")
 
 
 @stack.command()
 @_home
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print everything as JSON, passwords included."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print everything as JSON, passwords included.",
+    callback=note_json,
 )
 def status(home: Path, as_json: bool) -> None:
     """Show what runs where, and commands to paste."""
@@ -99,7 +110,7 @@ def status(home: Path, as_json: bool) -> None:
         }
         if plan is not None:
             fields["addresses"] = dataclasses.asdict(plan.addresses())
-        click.echo(json.dumps(fields, indent=2))
+        print_json(fields)
         return
     rows = []
     for each in statuses:
@@ -115,7 +126,13 @@ def status(home: Path, as_json: bool) -> None:
 
 @stack.command()
 @_home
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as a JSON list of objects.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the rows as a JSON list of objects.",
+    callback=note_json,
+)
 @click.argument("database", type=click.Choice(["source", "mariadb", "postgresql"]))
 @click.argument("statement")
 def sql(home: Path, as_json: bool, database: str, statement: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from cdcbus.consumer.jvm.maven import fetch
+from cdcbus.consumer.jvm.maven import fetch, java
 from cdcbus.ops.stack import addresses, processes
 from cdcbus.ops.stack.addresses import SPARK_WORKER, Addresses, Plan
 from cdcbus.ops.stack.databases import MARIADB, POSTGRESQL, SOURCE
@@ -77,9 +77,10 @@ def up(home: Path, console: "Console", *, spark: int | None = None) -> Addresses
     there.
     """
     _check_machine()
+    java()  # before a database is started in vain
     home = home.absolute()
     # With a stricter umask the databases' account could not enter their folders.
-    with processes.umask(0o022), _locked(home):
+    with processes.umask(0o022), _locked(home, console):
         if account := processes.unprivileged():
             account.check_can_enter(home)
         if spark is not None:
@@ -109,7 +110,7 @@ def down(home: Path, *, purge: bool, console: "Console") -> None:
     if not home.is_dir():
         _say(console, f"there is no stack in {home}")
         return
-    with _locked(home):
+    with _locked(home, console):
         # also of a home whose plan is missing
         everything = SERVERS + spark_servers(len([*home.glob(f"{SPARK_WORKER}*")]))
         jobs = {}
@@ -162,9 +163,9 @@ def _check_machine() -> None:
 
 
 @contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """One `up` or `down` at a time per home; the lock is on the folder itself, so that purging
-    leaves nothing."""
+def _locked(home: Path, console: "Console") -> Iterator[None]:
+    """One `up` or `down` at a time per home, which waits for another; the lock is on the folder
+    itself, so that purging leaves nothing."""
     while True:
         try:
             home.mkdir(parents=True, exist_ok=True)
@@ -174,7 +175,11 @@ def _locked(home: Path) -> Iterator[None]:
                 f"cannot use {home} ({error.strerror}): choose another folder with --home"
             ) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _say(console, f"waiting for another command that starts or stops servers in {home}")
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             # Commands that `processes.run` starts hold the lock, too: after a kill the next caller
             # waits.
             os.set_inheritable(descriptor, True)
@@ -245,7 +250,11 @@ def _starting(server: Server, place: ServerFolder) -> Callable[[Event], str]:
         if _serves(server, place, cancelled):
             return f"runs already at {address}"
         place.folder.mkdir(exist_ok=True)
-        processes.start(place.folder, server.prepare(place), place.account)
+        command = server.prepare(place)
+        # Preparing takes a while, and nobody would wait for the server any more.
+        if cancelled.is_set():
+            raise CdcError(f"{server.label} was not started")
+        processes.start(place.folder, command, place.account)
         if not _serves(server, place, cancelled):
             log = processes.log_file(place.folder)
             said = processes.relevant_line(log.read_text(errors="replace"))

@@ -21,7 +21,7 @@ from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.producer.snapshot.progress import Wish
 from cdcbus.tasks.config.diagnostics import Severity
-from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.config.keys.types import is_path_name
 from cdcbus.tasks.control import uses as uses_of
 from cdcbus.tasks.control.commands import (
     check_position,
@@ -50,7 +50,7 @@ def known_task(bus: WebBus, task_id: str) -> Status:
     """The status of a task."""
     nodes = TaskNodes(bus.client)
     # Checked first: a name of another form could lead to another znode.
-    if not _is_name(task_id) or task_id not in nodes.ids():
+    if not is_path_name(task_id) or task_id not in nodes.ids():
         raise Refused(404, "there is no such task")
     return explained(nodes.client, status_of(nodes, task_id))
 
@@ -58,7 +58,7 @@ def known_task(bus: WebBus, task_id: str) -> Status:
 def known_node(bus: WebBus, node_id: str) -> NodeInfo:
     """What is known about a node."""
     info = None
-    if _is_name(node_id):
+    if is_path_name(node_id):
         info = BusNodes(bus.client).seen(node_id)
     if info is None:
         raise Refused(404, "there is no such node")
@@ -222,7 +222,7 @@ def undo(
 
 def snapshot(bus: WebBus, task_id: str, what: Wish, who: str) -> Ordered:
     """Orders `what` for the snapshots of a fetch task, or gives up a direct load, without
-    waiting."""
+    waiting. Unless it is confirmed, refuses what would make rows come twice."""
     known_task(bus, task_id)
     return order_snapshot(bus.client, task_id, what, who)
 
@@ -312,10 +312,3 @@ def _startable(bus: WebBus, task_id: str) -> Status:
             f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE"
         )
     return status
-
-
-def _is_name(word: str) -> bool:
-    try:
-        return bool(PATH_NAME.read(word))
-    except ValueError:
-        return False

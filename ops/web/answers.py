@@ -16,7 +16,8 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcb
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/console.css">
 <script src="/static/theme.js"></script></head><body><main><h1>{title}</h1><p>{sentence}</p>
-<p><a href="/">To the overview</a></p></main></body></html>"""
+<p>{again}<a href="/">To the overview</a></p></main></body></html>"""
+AGAIN = '<a href="">Try again</a> · '
 TITLES = {
     404: "Not found",
     409: "Not possible now",
@@ -47,13 +48,21 @@ def status_of_error(error: CdcError) -> int:
 
 
 def refusal(
-    path: str, accept: str, status: int, sentence: str, headers: Iterable[tuple[str, str]] = ()
+    path: str,
+    accept: str,
+    status: int,
+    sentence: str,
+    headers: Iterable[tuple[str, str]] = (),
+    *,
+    is_get: bool = False,
 ) -> Response:
-    """The answer for a program or a person, whichever `path` and `accept` of the request say."""
+    """The answer for a program or a person, whichever `path` and `accept` of the request say.
+    `is_get`: a page of a server that is away leads to itself, as it may be back."""
     if path.startswith(PROGRAMS) or "text/html" not in accept:
         return JSONResponse({"error": sentence}, status, dict(headers))
-    return HTMLResponse(
-        PAGE.format(title=TITLES.get(status, "Refused"), sentence=html.escape(sentence)),
-        status,
-        dict(headers),
+    page = PAGE.format(
+        title=TITLES.get(status, "Refused"),
+        sentence=html.escape(sentence),
+        again=AGAIN if is_get and status == 503 else "",
     )
+    return HTMLResponse(page, status, dict(headers))

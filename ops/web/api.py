@@ -105,7 +105,7 @@ def _verified(bus: WebBus, task_id: str) -> api_models.LastVerify | None:
     last = VerifyNodes(bus.client).last(task_id)
     if last is None:
         return None
-    return api_models.LastVerify(**last.to_fields())
+    return api_models.LastVerify(result=last.word, **asdict(last))
 
 
 @router.post("/tasks/{task_id}/start", status_code=202, summary="Start it on a node")
@@ -189,9 +189,8 @@ def snapshots(task_id: str, bus: _Bus) -> Snapshots:
 def snapshot(
     task_id: str, kind: WishKind, bus: _Bus, who: _Who, which: SnapshotWish | None = None
 ) -> SnapshotOrder:
-    what = Wish(kind)
-    if which is not None:
-        what = Wish(kind, tuple(which.tables), which.where)
+    which = which or SnapshotWish(tables=[])
+    what = Wish(kind, tuple(which.tables), which.where, which.force)
     return SnapshotOrder(**asdict(actions.snapshot(bus, task_id, what, who)))
 
 

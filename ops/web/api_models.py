@@ -51,8 +51,10 @@ class NotEqual(BaseModel):
 
 
 class LastVerify(BaseModel):
-    """`result`: equal, different, behind or error. `results`: the number of tables by result.
-    `error`: why nothing could be compared, or empty."""
+    """`result`: equal, changing, different, behind or error. `results`: the number of tables by
+    result. `error`: why nothing could be compared, or empty. `left_out`: target columns that were
+    not compared. `of_others`: rows of the target that were not counted, as they may be of other
+    tasks."""
 
     result: str
     begun: str
@@ -63,6 +65,8 @@ class LastVerify(BaseModel):
     results: dict[str, int]
     tables: list[NotEqual]
     error: str
+    left_out: list[str]
+    of_others: int
 
 
 class TaskDetail(Task):
@@ -151,15 +155,20 @@ class TableSnapshot(BaseModel):
 
 
 class SnapshotWish(BaseModel):
-    """No `tables`: all. `where`: for a start, the condition that selects rows, in SQL."""
+    """No `tables`: all. `where`: for a start, the condition that selects rows, in SQL. `force`:
+    also where the rows of a table without a key would come twice."""
 
     model_config = ConfigDict(extra="forbid")
     tables: list[str] = Field([], max_length=1000, examples=[["shop.orders"]])
     where: str = ""
+    force: bool = False
 
 
-class OpenWish(SnapshotWish):
+class OpenWish(BaseModel):
     kind: WishKind
+    tables: list[str]
+    where: str
+    confirmed: bool
 
 
 class Snapshots(BaseModel):

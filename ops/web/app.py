@@ -126,4 +126,6 @@ def _on_unexpected(request: Request, error: Exception) -> Response:
 
 
 def _answer(request: Request, status: int, sentence: str) -> Response:
-    return refusal(request.scope["path"], request.headers.get("accept", ""), status, sentence)
+    accept = request.headers.get("accept", "")
+    is_get = request.method == "GET"
+    return refusal(request.scope["path"], accept, status, sentence, is_get=is_get)

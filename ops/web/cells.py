@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdcbus.ops.services.row_view import printable
 from cdcbus.plugins.rowchange import Cell, RowChange
+from cdcbus.tasks.config.diagnostics import printable
 
 CELL_CHARACTERS = 1000  # shown of a cell
 

@@ -137,6 +137,11 @@ _DESCRIBED = (
         "1 if the last verify could not be done, or could not compare a table, else 0.",
     ),
     Described(
+        "cdcbus_task_unverified_columns",
+        _TASK,
+        "Columns of target tables that the last verify did not compare.",
+    ),
+    Described(
         "cdcbus_table_rows_total",
         (*_TABLE, "operation"),
         "Row changes of a table, by operation at the source.",
@@ -213,6 +218,7 @@ def of_verify(task_id: str, last: LastVerify) -> Iterator[Sample]:
         yield "cdcbus_task_verified_tables", (task_id, result), count
     yield "cdcbus_task_unequal_tables", task, len(last.different)
     yield "cdcbus_task_verify_failed", task, bool(last.error or last.unproved)
+    yield "cdcbus_task_unverified_columns", task, len(last.left_out)
 
 
 def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.output import aligned, json_option, print_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def show(as_json: bool, bus: BusSettings) -> None:
     if as_json:
         fields = []
         for name, setting in bus.settings.items():
-            row = {"key": name, "value": setting.shown, "origin": setting.origin}
+            value, origin = bus.in_force(name)
+            row = {"key": name, "value": value, "origin": origin}
             fields.append({**row, "answer": setting.key.answer})
         for key, value, origin in _sources(bus):
             fields.append({"key": key, "value": value, "origin": origin, "answer": ""})
@@ -44,7 +45,7 @@ def show(as_json: bool, bus: BusSettings) -> None:
 
 
 @config.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 @bus_options
 def protect(yes: bool, as_json: bool, bus: BusSettings) -> None:
@@ -85,7 +86,8 @@ def _print_table(bus: BusSettings) -> None:
         answer = ""
         if setting.written:
             answer = setting.key.answer
-        rows.append((name, setting.shown or "-", setting.origin, answer))
+        value, origin = bus.in_force(name)
+        rows.append((name, value or "-", origin, answer))
     for key, value, origin in _sources(bus):
         rows.append((key, value, origin, ""))
     for line in aligned(rows):

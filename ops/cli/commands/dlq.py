@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import CdcError, ConfigError
@@ -34,7 +34,6 @@ RECORD = re.compile(r"[\w.-]+/(?:[0-9]+|[^/\s]+:[0-9]+/[0-9]+)/[0-9]+(?:/[0-9a-f
 
 _task = click.argument("word", metavar="FILE|ID")
 _all = click.option("--all", "takes_all", is_flag=True, help="All open dead letters of the task.")
-_yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 def _read_records(
@@ -134,7 +133,7 @@ def show(
 @_task
 @_records
 @_all
-@_yes
+@yes_option
 @click.option(
     "--force",
     is_flag=True,
@@ -189,7 +188,7 @@ def replay(
 @_task
 @_records
 @_all
-@_yes
+@yes_option
 @json_option
 @bus_options
 def drop(

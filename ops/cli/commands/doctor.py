@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +14,26 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+SLOW_SECONDS = 2.0
+
+
+@contextmanager
+def _said_if_slow(name: str, console: Console) -> Iterator[None]:
+    """Where no terminal shows it, a line says at which check the block waits."""
+    if console.is_terminal:
+        yield
+        return
+    timer = Timer(SLOW_SECONDS, click.echo, (f"looking at {name}",), {"err": True})
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @click.command()
@@ -32,10 +54,12 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     from cdcbus.tasks.preflight.result import has_failed
 
     found = []
-    with Console(stderr=True).status("") as status:
+    console = Console(stderr=True)
+    with console.status("") as status:
         for name, look in steps(bus, words):
             status.update(f"looking at {name}")
-            found += look()
+            with _said_if_slow(name, console):
+                found += look()
     if as_json:
         rows = []
         for seen in found:

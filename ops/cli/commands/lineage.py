@@ -26,8 +26,6 @@ from cdcbus.tasks.porter.dist_json import parse_dist
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
-# It holds settings of the bus, which read as a task file would be full of errors.
-SETTINGS_FILE = "cdcbus.properties"  # may be in the same folder as task files
 Task = FetchTask | LoadTask
 
 
@@ -136,8 +134,11 @@ def _files(paths: tuple[Path, ...]) -> list[Path]:
 
 
 def _task_files(folder: Path) -> list[Path]:
+    from cdcbus.tasks.control.bus_settings import FILE_NAME
+
     found = set(folder.glob("*.properties"))
-    return sorted(found - {folder / SETTINGS_FILE})
+    # It holds settings of the bus, which read as a task file would be full of errors.
+    return sorted(found - {folder / FILE_NAME})
 
 
 def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, timeout_option, yes_option
 from cdcbus.ops.cli.output import json_option, print_json, print_table
+from cdcbus.ops.cli.task_argument import read_names
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.types import PATH_NAME
@@ -23,14 +24,7 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 
-def _read_id(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
-    try:
-        return PATH_NAME.read(name)
-    except ValueError as error:
-        raise click.BadParameter(f"expected {PATH_NAME.expected}") from error
-
-
-_node = click.argument("node_id", metavar="NODE", callback=_read_id)
+_node = click.argument("node_id", metavar="NODE", callback=read_names)
 
 
 @click.group()
@@ -176,7 +170,7 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
 
 @node.command()
 @_node
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 @bus_options
 def rm(node_id: str, yes: bool, as_json: bool, bus: BusSettings) -> None:
@@ -213,14 +207,7 @@ def _unknown(nodes: BusNodes, node_id: str, bus: BusSettings) -> ConfigError:
 
 @node.command()
 @_node
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=float,
-    default=60.0,
-    show_default=True,
-    help="How many seconds to wait.",
-)
+@timeout_option
 @json_option
 @bus_options
 def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def plan(
 
 @schema.command()
 @plan_options
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def apply(
     task: str,
     source: str | None,

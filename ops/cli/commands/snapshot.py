@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json, print_table
 from cdcbus.ops.cli.task.direct_load import run
 from cdcbus.ops.cli.task_argument import task_argument
-from cdcbus.ops.services.snapshots import order_snapshot, snapshots_of
+from cdcbus.ops.services.snapshots import order_snapshot, rows_twice, snapshots_of
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.snapshot.progress import TableState, Wish, WishKind
@@ -41,16 +42,27 @@ def snapshot() -> None:
 @task_argument()
 @_tables
 @click.option("--where", default="", metavar="SQL", help="Only rows for which this holds.")
+@click.option("--yes", is_flag=True, help="Do not ask, where rows would come twice.")
 @json_option
 @bus_options
 def start(
-    task_id: str, tables: tuple[str, ...], where: str, as_json: bool, bus: BusSettings
+    task_id: str, tables: tuple[str, ...], where: str, yes: bool, as_json: bool, bus: BusSettings
 ) -> None:
     """Start the snapshots of task ID's tables, also of those that are done. One in progress
-    continues."""
+    continues.
+
+    Asks where the rows of a table without a key would come twice.
+    """
     if where and not tables:
         raise ConfigError("--where is about columns of a table: name it with --table SCHEMA.TABLE")
-    _wish(task_id, Wish(WishKind.START, tables, where), as_json, bus)
+    what = Wish(WishKind.START, tables, where, is_confirmed=yes)
+    if not yes:
+        with bus_client(bus) as client:
+            twice = rows_twice(client, task_id, what)
+        if twice:
+            click.confirm(f"{twice}. Start it all the same?", abort=True, err=True)
+            what = replace(what, is_confirmed=True)
+    _wish(task_id, what, as_json, bus)
 
 
 @snapshot.command()

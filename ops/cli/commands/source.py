@@ -11,8 +11,8 @@ import click
 
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.cli.task_argument import read_names
 from cdcbus.plugins.errors import CdcError, ConfigError
-from cdcbus.tasks.config.keys.types import PATH_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from cdcbus.tasks.config.named_sources import Lookup, NamedSource
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.zookeeper.source_registry import SourceNodes
-
-
-def _read_name(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
-    try:
-        return PATH_NAME.read(name)
-    except ValueError as error:
-        raise click.BadParameter(f"expected {PATH_NAME.expected}") from error
 
 
 def _read_pairs(
@@ -42,7 +35,7 @@ def _read_pairs(
     return pairs
 
 
-_name = click.argument("name", callback=_read_name)
+_name = click.argument("name", callback=read_names)
 
 
 @click.group()

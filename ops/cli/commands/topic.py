@@ -17,7 +17,7 @@ from rich.console import Console
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.rows import print_rows
-from cdcbus.ops.services.row_view import as_fields, is_wanted, line, printable, utc
+from cdcbus.ops.services.row_view import as_fields, is_wanted, line, utc
 from cdcbus.ops.services.topic_sample import SampledTable, sample_of
 from cdcbus.ops.services.topics import access_of
 from cdcbus.ops.services.zookeeper_client import bus_client
@@ -32,6 +32,7 @@ from cdcbus.plugins.positions import (
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import AtTime, Edge
+from cdcbus.tasks.config.diagnostics import printable
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 live_option = click.option(
     "--live", is_flag=True, help="Also while the task runs; it then continues from there."
 )
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be set.")
 partition_option = click.option(
     "--partition", type=click.IntRange(0), help="Only this partition of several."

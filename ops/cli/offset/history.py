@@ -15,9 +15,8 @@ from cdcbus.ops.cli.offset.change import (
     print_set,
     refuse_unknown,
     swimlane_of,
-    yes_option,
 )
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client

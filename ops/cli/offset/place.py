@@ -13,9 +13,8 @@ from cdcbus.ops.cli.offset.change import (
     is_to_be_set,
     live_option,
     partition_option,
-    yes_option,
 )
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.task_argument import complete_task_id
 from cdcbus.ops.services.zookeeper_client import bus_client

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
@@ -106,11 +106,11 @@ def _has_server_id(dist: Dist) -> bool:
 
 @click.command()
 @task_argument()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @bus_options
 def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
-    """Remove task ID from ZooKeeper, with its positions and history. It must not be running, nor
-    have an unfinished direct load."""
+    """Remove task ID from ZooKeeper, with its positions and history. It must be stopped, and must
+    not have an unfinished direct load."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         ids = nodes.ids()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cdcbus.ops.cli.interrupts import INTERRUPTED
 from cdcbus.ops.cli.options import bus_options, feed_option, tables_option
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.plugins.errors import CdcError, ConfigError
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     from cdcbus.plugins.rowchange import TableId
     from cdcbus.tasks.control.bus_settings import BusSettings
-
-INTERRUPTED = 130
-"""As a shell's exit code of SIGINT."""
 
 
 @click.command("run")
@@ -41,6 +39,12 @@ INTERRUPTED = 130
 @click.option(
     "--anew", is_flag=True, help="Start over after an interrupted load; the tables must be empty."
 )
+@click.option(
+    "--others-later",
+    is_flag=True,
+    help="Load also if Kafka has records of tables that --table leaves out: they get all their "
+    "rows by a snapshot that you start after the load.",
+)
 @json_option
 @bus_options
 def run(
@@ -50,6 +54,7 @@ def run(
     readers: int,
     tables: tuple[str, ...],
     anew: bool,
+    others_later: bool,
     as_json: bool,
     bus: BusSettings,
 ) -> None:
@@ -80,6 +85,7 @@ def run(
                 readers=readers,
                 tables=tables,
                 is_anew=anew,
+                others_later=others_later,
                 told=bars,
             )
     except CdcError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cdcbus.ops.cli.new_file import refuse_existing, write_new
+from cdcbus.ops.cli.new_file import make_folder, refuse_existing, write_new
 from cdcbus.ops.cli.output import print_findings
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Severity
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def write_task_files(
     found: list[Settings],
-    output: Path | None,
+    output: str | None,
     offsets: str | None,
     force: bool,
     strict: bool,
@@ -32,7 +32,7 @@ def write_task_files(
 ) -> None:
     """Writes a task file for each, and prints what could not be carried over. Exits 1 where one of
     them has errors: its file is written nevertheless, to be corrected."""
-    if len(found) > 1 and (output is None or not output.is_dir()):
+    if len(found) > 1 and (output is None or not _is_folder(output)):
         raise click.UsageError(f"these are {len(found)} tasks; name a folder with --output")
     converted: dict[str, tuple[Settings, Conversion, Path]] = {}
     for settings in found:
@@ -44,6 +44,8 @@ def write_task_files(
     # All of them before the first is written.
     for _, _, file in converted.values():
         refuse_existing(file, force)
+    if output is not None and _is_folder(output):
+        make_folder(Path(output))
     is_good = True
     for settings, made, file in converted.values():
         if offsets is not None:
@@ -61,13 +63,17 @@ def write_task_files(
         sys.exit(1)
 
 
-def _file(made: Conversion, output: Path | None) -> Path:
+def _file(made: Conversion, output: str | None) -> Path:
     name = f"{made.keys['taskId']}.properties"
     if output is None:
         return Path(name)
-    if output.is_dir():
-        return output / name
-    return output
+    return Path(output, name) if _is_folder(output) else Path(output)
+
+
+def _is_folder(output: str) -> bool:
+    """Also one that is not there yet: its name has no suffix, or a slash at the end."""
+    path = Path(output)
+    return output.endswith("/") or path.is_dir() or not (path.suffix or path.exists())
 
 
 def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:

@@ -13,8 +13,9 @@ import click
 from cdcbus.ops.cli.new_file import refuse_existing, write_new
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import print_findings
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.named_sources import Lookup, NamedSource, first_of
 from cdcbus.tasks.config.read_task import Inspection, inspect_task, inspect_text
 from cdcbus.tasks.porter.dist_json import properties_text, read_dist
 from cdcbus.tasks.zookeeper.task_configs import Dist, dists_of, has_inline_secret, texts_of
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 @click.option(
     "--output",
     metavar="FILE.properties|FOLDER",
-    type=click.Path(path_type=Path),
+    # Not as a Path, which would forget a slash at the end.
+    type=click.Path(),
     help="Write one JSON file as this task file instead. For another tool's settings: where to "
     "write the task files; default: ID.properties in the current folder.",
 )
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 @bus_options
 def import_task(
     files: tuple[Path, ...],
-    output: Path | None,
+    output: str | None,
     offsets: str | None,
     porter: str | None,
     force: bool,
@@ -81,7 +83,7 @@ def import_task(
 
         if files or offsets is not None:
             raise click.UsageError("--porter imports all tasks; give no files and no --offsets")
-        import_tree(porter, output, force, strict, bus)
+        import_tree(porter, None if output is None else Path(output), force, strict, bus)
         return
     if not files:
         raise click.UsageError("Missing argument 'FILE...'.")
@@ -92,7 +94,7 @@ def import_task(
     elif offsets is not None:
         raise click.UsageError("--offsets is for settings of canal, Debezium or Maxwell")
     elif output is not None:
-        _make_file(files, output, force, strict, bus)
+        _make_file(files, Path(output), force, strict, bus)
     else:
         _import_files(files, force, strict, bus)
 
@@ -113,13 +115,27 @@ def _make_file(
         raise click.UsageError("--output makes a task file of one JSON file")
     refuse_existing(output, force)
     text = properties_text(read_dist(files[0]))
-    inspection = inspect_text(text, bus.filling, Severity.NOTE, bus.local_source_lookup(output))
+    inspection = inspect_text(text, bus.filling, Severity.NOTE, _sources(output, bus))
     name = click.format_filename(output)
     # porter keeps passwords in plain text.
     write_new(output, text, force, is_secret=has_inline_secret(inspection.entries))
     click.echo(f"{name} written", err=True)
     if not print_findings(inspection.diagnostics, name, strict):
         sys.exit(1)
+
+
+def _sources(output: Path, bus: BusSettings) -> Lookup:
+    """A lookup of named sources. A file is also made without a ZooKeeper that answers: then it is
+    checked without the sources there."""
+    anywhere = bus.source_lookup(output)
+
+    def in_zookeeper(name: str) -> NamedSource | None:
+        try:
+            return anywhere(name)
+        except (ConfigError, PositionUnavailable):
+            return None
+
+    return first_of(bus.local_source_lookup(output), in_zookeeper)
 
 
 def accepted(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cdcbus.consumer.records.batch_report import COUNTERS
 from cdcbus.ops.cli.output import print_table
 
 if TYPE_CHECKING:
@@ -15,16 +16,6 @@ if TYPE_CHECKING:
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TABLES_SHOWN, FAILURES_SHOWN = 20, 5
-_COUNTERS = (
-    "inserted",
-    "updated",
-    "deleted",
-    "truncated",
-    "failed",
-    "missed",
-    "dropped",
-    "superseded",
-)
 
 
 def sparkline(numbers: Sequence[int]) -> str:
@@ -53,7 +44,7 @@ def print_progress(stat: Stat, hour: Sequence[int]) -> None:
 def _print_tables(tables: Sequence[TableCounts], rates: Sequence[TableRate]) -> None:
     # A counter that is 0 for all tables has no column.
     counters = ["rows"]
-    for name in _COUNTERS:
+    for name in COUNTERS:
         if any(getattr(table, name) for table in tables):
             counters.append(name)
     heading = list(counters)

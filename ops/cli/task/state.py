@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import bus_options, timeout_option
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
@@ -17,6 +17,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.commands import by_hand, order_start, refuse_by_hand
 from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -29,19 +30,11 @@ LOOK_SECONDS = 0.2
 AT_WORK = (State.WORKING, State.DONE)
 
 _ids = task_argument("task_ids", "ID...", nargs=-1, required=True)
-_timeout = click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=float,
-    default=60.0,
-    show_default=True,
-    help="How many seconds to wait.",
-)
 
 
 @click.command()
 @_ids
-@_timeout
+@timeout_option
 @json_option
 @bus_options
 def start(
@@ -57,7 +50,7 @@ def start(
 
 @click.command()
 @_ids
-@_timeout
+@timeout_option
 @json_option
 @bus_options
 def restart(
@@ -69,7 +62,7 @@ def restart(
 
 @click.command()
 @_ids
-@_timeout
+@timeout_option
 @json_option
 @bus_options
 def stop(
@@ -113,6 +106,10 @@ def _start(
         orders = {}
         for task_id, status in before.items():
             orders[task_id] = order_start(nodes, status, operator(), is_restart)
+        if not any(info.is_there for info in BusNodes(client).all()):
+            # Otherwise the command would only say so once its time is over.
+            sentence = f"no node runs, waiting up to {timeout_seconds:g} s for one: cdcbus node run"
+            click.secho(sentence, fg="yellow", err=True)
         # A retry can succeed later, but its reason is worth more to the operator than a longer
         # wait.
         bad = (State.RETRYING, State.ERROR)

@@ -100,6 +100,13 @@ class Verify(click.Command):
 )
 @click.option("--yes", is_flag=True, help="With --repair, --prune: do not ask.")
 @click.option(
+    "--target-at-rest",
+    "is_at_rest",
+    is_flag=True,
+    help="For servers that are copied into each other: nobody writes at the target, and the source "
+    "has all changes that were made there, which verify cannot always find out.",
+)
+@click.option(
     "--last",
     "is_last",
     is_flag=True,
@@ -121,6 +128,7 @@ def verify(
     is_pruning: bool,
     dry_run: bool,
     yes: bool,
+    is_at_rest: bool,
     is_last: bool,
     as_json: bool,
     bus: BusSettings,
@@ -157,6 +165,7 @@ def verify(
                 source,
                 is_repairing=mending.is_sending,
                 is_sending=mending.is_sending and not dry_run,
+                is_at_rest=is_at_rest,
             ) as both,
         ):
             found = verify_tables(both, options, tables, where, progress)

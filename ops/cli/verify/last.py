@@ -74,5 +74,5 @@ def show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
                 line += f": {each.error}"
             click.echo(line)
     # Any other result, such as an error, counts as one that could not find out.
-    codes = {"equal": 0, "different": 1, "behind": 1}
+    codes = {"equal": 0, "changing": 0, "different": 1, "behind": 1}
     sys.exit(codes.get(last.word, FAILED))

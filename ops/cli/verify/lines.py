@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from cdcbus.tasks.verify.report import Example, TableReport
+
+UNHELD_SHOWN: Final = 20
+SHOWN_CHARACTERS: Final = 200
+"""Of a cell. A key is shown whole."""
+SHOWN_BEFORE: Final = 20
+"""The characters before the first that differs."""
 
 
 def lines_of(report: TableReport) -> list[str]:
@@ -14,12 +20,23 @@ def lines_of(report: TableReport) -> list[str]:
     heading = f"{report.target}: {report.result}"
     if report.error:
         return [heading, f"  {report.error}"]
+    if report.is_gone:
+        return [heading, f"  {_gone(report)}"]
     first = (
         f"{heading}, {counted(report.source_rows, 'row')} at the source, "
         f"{report.target_rows:,} at the target, {counted(report.chunks, 'chunk')}, "
         f"{report.seconds:.1f} s"
     )
     return [first, *[f"  {reason}" for reason in _reasons(report)]]
+
+
+def _gone(report: TableReport) -> str:
+    return (
+        f"not compared: the source shows no table {', '.join(report.sources)} any more, and "
+        f"{counted(report.target_rows, 'row')} of it {'is' if report.target_rows == 1 else 'are'} "
+        "at the target: if it was dropped or renamed, empty or drop the target table, or leave it "
+        "out with consumer.excludes; otherwise GRANT SELECT on it to the fetch task's user"
+    )
 
 
 def _reasons(report: TableReport) -> Iterator[str]:
@@ -64,6 +81,16 @@ def _why_behind(report: TableReport) -> str:
             "the task reads only some partitions (consumer.source.partition), and whether "
             "changes of the others have arrived is not known: run it again"
         )
+    if report.doubt:
+        return (
+            f"may be newer at the target: {report.doubt}. Stop the writes there, wait until the "
+            "source has them, and run it again with --target-at-rest"
+        )
+    if report.inbound:
+        return (
+            "the changes up to now have not arrived on both sides: start the tasks, also "
+            f"{' and '.join(report.inbound)}, or wait longer with --patience"
+        )
     return "the changes up to now have not arrived: start the tasks, or wait longer with --patience"
 
 
@@ -72,6 +99,16 @@ def _repaired(report: TableReport) -> Iterator[str]:
         yield f"{counted(report.repaired, 'row')} published; this is the result after it"
     if report.not_repaired:
         yield f"not repaired: {report.not_repaired}"
+    yield from unheld_lines(report)
+
+
+def unheld_lines(report: TableReport) -> Iterator[str]:
+    """What a repair leaves to the operator."""
+    for key in report.unheld[:UNHELD_SHOWN]:
+        yield f"the source cannot hold this key: delete it at the target: {cells_text(key)}"
+    more = len(report.unheld) - UNHELD_SHOWN
+    if more > 0:
+        yield f"and {more:,} more keys that the source cannot hold"
 
 
 def _shown(example: Example) -> str:
@@ -87,10 +124,12 @@ def _shown(example: Example) -> str:
             rest.pop(name, None)
         if not rest:
             return text
-        return f"{text}: {cells_text(rest)}"
+        return f"{text}: {', '.join(f'{name}={_part(cell)}' for name, cell in rest.items())}"
     cells = []
     for name in source:
-        at_source, at_target = _cell(source[name]), _cell(target[name])
+        own, other = source[name], target[name]
+        start = max(0, _alike(own or "", other or "") - SHOWN_BEFORE)
+        at_source, at_target = _part(own, start), _part(other, start)
         cells.append(f"{name}: {at_source} at the source, {at_target} at the target")
     return f"{text}: {'; '.join(cells)}"
 
@@ -101,6 +140,20 @@ def counted(number: int, one: str) -> str:
 
 def cells_text(cells: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name}={_cell(cell)}" for name, cell in cells.items())
+
+
+def _alike(own: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(own, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(own), len(other)))
+
+
+def _part(cell: str | None, start: int = 0) -> str:
+    """The cell, or of a long one a part; `start`: where the part that matters begins."""
+    if cell is None or len(cell) <= SHOWN_CHARACTERS:
+        return _cell(cell)
+    part = cell[start : start + SHOWN_CHARACTERS]
+    return f"{part!r} (from character {start + 1:,} of {len(cell):,})"
 
 
 def _cell(cell: str | None) -> str:

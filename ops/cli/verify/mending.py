@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cdcbus.ops.cli.verify.lines import cells_text, counted
+from cdcbus.ops.cli.verify.lines import cells_text, counted, unheld_lines
 
 if TYPE_CHECKING:
     from cdcbus.tasks.verify.compare import Comparison
@@ -46,14 +46,8 @@ class Mending:
         """Shows what would be published. Publishes it and compares again unless this is a dry run
         or the operator declines."""
         from cdcbus.tasks.process_identity import operator
-        from cdcbus.tasks.verify.repair import (
-            PRUNED,
-            REPAIRED,
-            planned,
-            refusal,
-            repair,
-            repairable,
-        )
+        from cdcbus.tasks.verify.repair import planned, repair
+        from cdcbus.tasks.verify.sendable import PRUNED, REPAIRED, refusal, repairable, unheld
         from cdcbus.tasks.zookeeper.audit import audited
 
         report = comparison.report
@@ -62,8 +56,12 @@ class Mending:
             return
         kinds = REPAIRED if self.is_repairing else PRUNED
         report.planned = planned(comparison, kinds)
+        report.unheld = unheld(comparison, kinds)
         if self.shows:
             _print_planned(report.planned)
+            # Before the question, as the rows stay different whatever is published.
+            for line in unheld_lines(report):
+                click.echo(line)
         if self.dry_run or not report.planned:
             return
         if not self.yes and not _is_confirmed(report):

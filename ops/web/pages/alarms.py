@@ -18,11 +18,11 @@ from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import has_all_tasks, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
-from cdcbus.ops.web.pages.formatting import STAMP
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import DONE, task_address
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.tasks.zookeeper.znode import STAMP
 
 NOTICES = 50  # of alarms, shown
 DURATIONS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")

@@ -14,7 +14,6 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letters import OpenDeadLetter
 from cdcbus.ops.services.dead_letter_fields import original_of
 from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetter
-from cdcbus.ops.services.row_view import printable
 from cdcbus.ops.services.topics import access_of
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
@@ -27,6 +26,7 @@ from cdcbus.ops.web.pages.shared import DONE, shared
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import CdcError, ConversionError
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config.diagnostics import printable
 from cdcbus.tasks.control.dead_letters import digest_of
 
 SHOWN = 200  # the newest letters of a task

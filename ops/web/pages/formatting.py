@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-STAMP = "%Y-%m-%d %H:%M:%S"
+from cdcbus.tasks.zookeeper.znode import STAMP
+
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 NOTHING = "–"
 # Longer texts are folded after about HEAD characters.

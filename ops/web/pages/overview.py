@@ -93,6 +93,12 @@ def overview_live(request: Request, asked: AskedFor) -> Response:
     return stream(request, lambda: live_parts("overview.html", _overview_values(request, asked)))
 
 
+@router.get("/tasks")
+def tasks_page(asked: AskedFor) -> Response:
+    """The overview under the address that the pages of tasks let one expect."""
+    return RedirectResponse(asked.address, 307)
+
+
 @router.post("/tasks")
 def change_chosen(
     request: Request,

@@ -14,12 +14,12 @@ from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.config.read_task import Inspection
+from cdcbus.tasks.editing.masked import MASK
 from cdcbus.tasks.zookeeper.position.history import Change, histories, positions_of
 from cdcbus.tasks.zookeeper.status import Status
 
 LOG_LINES = 100
 LOG_BYTES = 64 << 10
-MASK = "(secret, not shown)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from cdcbus.producer.snapshot.progress import Wish, WishKind
 from cdcbus.tasks.runtime.delay_history import DelayHistory
 from cdcbus.tasks.runtime.occurrences import Occurrences
 from cdcbus.tasks.runtime.throughput_history import HOUR_SECONDS, ThroughputHistory
-from cdcbus.tasks.verify.last import VerifyNodes
+from cdcbus.tasks.verify.last import VerifyNodes, unknown
 from cdcbus.tasks.zookeeper.status import Status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -87,6 +87,7 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
         hours = history.read_hours(task_id) if span else ()
         charts = throughput_charts(history.read(task_id), now, hours, span, marks)
         found = TaskCharts(charts, _delay_charts(bus, task_id, charts, marks))
+    verified = VerifyNodes(bus.client).last(task_id)
     newest_marks: Sequence[Mark] = ()
     if found.main:
         newest_marks = found.main[0].marks[::-1]
@@ -107,7 +108,8 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
         "alarms": alarms.alarms_of(bus, task_id),
         "of_state": OF_STATE,
         **_snapshots(bus, task_id),
-        "verified": VerifyNodes(bus.client).last(task_id),
+        "verified": verified,
+        "unverified": unknown(verified) if verified else [],
         "failures": failures[::-1],
         "log": lines,
         "no_log": no_log,

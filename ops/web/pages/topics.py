@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
-from cdcbus.ops.services.row_view import is_wanted, key_text, printable, utc
+from cdcbus.ops.services.row_view import is_wanted, key_text, utc
 from cdcbus.ops.services.topics import access_of
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
@@ -31,6 +31,7 @@ from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, RowChange
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config.diagnostics import printable
 from cdcbus.tasks.control.uses import kafka_of
 
 NEWEST = 50  # records of each partition that a topic's page reads

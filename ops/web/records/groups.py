@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 
-from cdcbus.plugins.kafka.client_errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.kafka.topic_log import ANSWER_SECONDS, Access, TopicLog, end_offsets
 
 MOST_GROUPS = 200  # asked; each is a request to Kafka

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letters import OpenDeadLetter
-from cdcbus.ops.services.row_view import printable
 from cdcbus.ops.services.target_rows import ComparedCell, TargetRow, target_rows
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
@@ -20,6 +19,7 @@ from cdcbus.ops.web.bus import bus_of
 from cdcbus.ops.web.cells import short
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.plugins.errors import CdcError
+from cdcbus.tasks.config.diagnostics import printable
 from cdcbus.tasks.control.uses import kafka_and_target_of
 
 router = APIRouter()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cdcbus.ops.services.row_view import is_wanted, key_text, printable
+from cdcbus.ops.services.row_view import is_wanted, key_text
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.cells import FoundCell, cells_side_by_side
 from cdcbus.plugins.contracts import Converter
@@ -16,6 +16,7 @@ from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog, first_offsets, unread
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import RowChange
+from cdcbus.tasks.config.diagnostics import printable
 
 FOUND = 100  # row changes of one look, at most
 LOOKED = 50_000  # records of one look, at most

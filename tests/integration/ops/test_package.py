@@ -1,8 +1,8 @@
 """What `pip install cdcbus` brings: the source archive, the wheel that is made of it alone, and what
 works of it without the checkout.
 
-Without network: what it needs is linked into the environment. Takes some 20 s of a core, most of it
-for the two builds. That installed tasks copy rows is test_dockerfile.py's.
+Without network, except that a first demo fetches its servers: what it needs is linked into the
+environment. Takes some 20 s of a core, most of it for the two builds, and the demo as much again.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cdcbus import __version__
+from cdcbus.ops.stack import stack
 from cdcbus.producer.publish import native
 from cdcbus.tasks.zookeeper.connection import connect
+from tests.integration.docs.reading import commands
 from tests.integration.ops.test_dockerfile import packaged
 from tests.support.processes.clean_environment import make_environment, needed
 from tests.unit.ops.docker.test_docker import ROOT
@@ -84,6 +88,44 @@ def test_the_command_knows_its_version_and_its_parts(python: Path, tmp_path: Pat
     assert run(tmp_path, command, "--version") == f"cdcbus {__version__}\n"
     assert "Usage: cdcbus demo" in run(tmp_path, command, "demo", "--help")
     run(tmp_path, python, "-c", "import cdcbus.ops.web.serve, cdcbus.ops.demo.run")
+
+
+def test_the_demo_runs_to_its_end(python: Path, tmp_path: Path) -> None:
+    """In a folder that has nothing of the checkout, nor has the path: its processes, and Spark's,
+    find the installed package alone."""
+    home = Path(tempfile.mkdtemp(prefix="cdcbus-package-test-"))
+    home.chmod(0o755)  # the databases' user enters it
+    words = ("demo", "--home", home, "--seconds", "5", "--json")
+    try:
+        verdict = json.loads(run(tmp_path, python.with_name("cdcbus"), *words))
+    finally:
+        stack.down(home, purge=True, console=Console(quiet=True))
+        shutil.rmtree(home, ignore_errors=True)
+    assert verdict["equal"] is True
+    assert list(verdict["targets"]) == ["postgresql", "mysql"]
+    path = json.loads(run(tmp_path, python, "-c", "import json, sys; print(json.dumps(sys.path))"))
+    assert [each for each in path if Path(each).is_relative_to(ROOT)] == []
+
+
+def test_the_examples_install_as_their_page_says(python: Path, tmp_path: Path) -> None:
+    """Each `pip install`, and `cdcbus plugin list` after it. Their wheels are made beside, as pip
+    would make them in an environment of its own, from the network."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    page = commands("examples/README.md")
+    folders = [line.split()[-1] for line in page if line.startswith("pip install ./")]
+    assert "pip install ./examples/alarm_channel" in commands("docs/plugins.md") and folders
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    run(tmp_path, *pip, "--wheel-dir", "wheels", *folders)
+    wheels = [*(tmp_path / "wheels").iterdir()]
+    run(tmp_path, python, "-m", "pip", "install", "--no-index", *wheels)
+    try:
+        listed = run(tmp_path, python.with_name("cdcbus"), "plugin", "list")
+        assert {"exampleLog", "exampleFiles", "exampleLines", "exampleSqlite"} <= set(
+            listed.split()
+        )
+    finally:
+        names = [wheel.name.split("-")[0] for wheel in wheels]
+        run(tmp_path, python, "-m", "pip", "uninstall", "--yes", *names)
 
 
 @pytest.mark.skipif(native.compiled is None, reason="there is no C compiler")

@@ -64,10 +64,12 @@ class Watched:
         self.is_in(state, reason, task_id)
         self.tells(task_id)
 
-    def is_in(self, state: State, reason: str = "", task_id: str = TASK) -> None:
+    def is_in(
+        self, state: State, reason: str = "", task_id: str = TASK, node_id: str = "n1"
+    ) -> None:
         wanted = self.nodes.wanted(task_id)
         assert wanted is not None
-        self.nodes.put_run(task_id, Run(state, reason, wanted.order, "n1"))
+        self.nodes.put_run(task_id, Run(state, reason, wanted.order, node_id))
 
     def tells(self, task_id: str = TASK, **fields: Any) -> None:
         self.nodes.put_stat(
@@ -132,6 +134,7 @@ def test_a_lag_is_raised_once_also_over_a_take_over_and_over_once(watched: Watch
     assert "alarm lag-records: 20,000 records behind" in watched.bus("task", "status", TASK).stdout
     watched.nodes.release(TASK)
     watched.nodes.claim(TASK, "n2")
+    watched.is_in(State.WORKING, node_id="n2")
     other = watched.watch("n2")
     for node in (watch, other, other):
         node.look()

@@ -19,9 +19,9 @@ from cdcbus.ops.demo.fresh import empty_shop
 from cdcbus.ops.demo.shop.compare import Difference, compare_shops
 from cdcbus.ops.demo.shop.schema import SCHEMA, TABLES, mariadb_ddl
 from cdcbus.ops.demo.shop.shop import Shop
-from cdcbus.ops.demo.tasks import leftovers
 from cdcbus.ops.stack import sql, stack
 from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.ops.stack.demo_tasks import leftovers
 
 pytestmark = pytest.mark.integration
 
@@ -72,6 +72,25 @@ def test_ctrl_c_stops_tasks_and_servers(home: Path) -> None:
     said, _ = demo.communicate(timeout=LIMIT_SECONDS)
     assert demo.returncode == 130, said
     assert "Traceback" not in said
+    assert not is_anything_left(home)
+
+
+def test_a_second_demo_in_the_same_home_is_refused_and_the_first_goes_on(home: Path) -> None:
+    first = begin(home, "--seconds", "300")
+    read_until(first, "demo-fetch works")
+    tasks = leftovers(home / "demo")
+    second = begin(home)
+    said, _ = second.communicate(timeout=LIMIT_SECONDS)
+    assert second.returncode == 1, said
+    assert said.startswith(f"another demo runs in {home}: wait for its end, or press Ctrl-C")
+    assert leftovers(home / "demo") == tasks
+    assert first.poll() is None
+    # However often: nothing is left.
+    first.send_signal(signal.SIGINT)
+    read_until(first, "PostgreSQL")
+    first.send_signal(signal.SIGINT)
+    said, _ = first.communicate(timeout=LIMIT_SECONDS)
+    assert first.returncode == 130, said
     assert not is_anything_left(home)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.ops.stack.demo_tasks import leftovers
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.integration.ops.init.dialogue import Dialogue, dialogue
 from tests.support.waiting import wait_until
@@ -120,6 +122,41 @@ def test_ctrl_c_or_a_kill_at_any_step_leaves_what_the_next_call_goes_on_with(
         person.interrupt(at_prompt=False)
         assert person.end() == 0, person.said
         assert f"cdcbus task start {name}-to-kafka {name}-to-mysql" in person.said
+
+
+def test_ctrl_c_again_and_again_kills_the_tasks_and_leaves_no_temporary_file(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    copied: Cursor,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    source_cursor.execute("CREATE TABLE a (id INT PRIMARY KEY)")
+    temporary = tmp_path_factory.mktemp("temporary")
+    variables = {**environ(stack), "TMPDIR": str(temporary)}
+    variables |= {
+        "SOURCE_PASSWORD": stack.source.password,
+        "TARGET_PASSWORD": stack.mariadb.password,
+    }
+    words = ["init", "--yes", "--kafka", stack.kafka, "--folder", str(tmp_path)]
+    for side, server in (("--source", stack.source), ("--target", stack.mariadb)):
+        words += [side, f"mysql://{server.user}@{server.host}:{server.port}/{name}"]
+    copied.execute(f"CREATE DATABASE {name}")
+    with dialogue(words, tmp_path, variables) as person:
+        person.wait_for(f"task {name}-to-mysql is started")
+        tasks = leftovers(tmp_path)
+        assert len(tasks) == 2
+        for task in tasks:  # so that they do not obey
+            os.kill(task, signal.SIGSTOP)
+        person.interrupt(at_prompt=False)
+        person.wait_for("stopping the tasks")
+        person.interrupt(at_prompt=False)
+        person.interrupt(at_prompt=False)
+        assert person.end() == 130, person.said
+        assert "Traceback" not in person.said
+    assert leftovers(tmp_path) == []
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_wrong_broker_and_a_wrong_database_are_asked_for_again(

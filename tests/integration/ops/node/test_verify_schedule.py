@@ -36,7 +36,7 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
     """More than 20 s: four verifies of a node, which looks every few seconds at what is due, each
     told as an alarm."""
     shop.create("orders", "id INT PRIMARY KEY, n INT")
-    shop.create("kept", "id INT PRIMARY KEY")
+    shop.create("kept", "id INT PRIMARY KEY, cost INT", "id INT PRIMARY KEY, cost MONEY")
     fetch = shop.fetch(shop.addresses.source, consumer__source__password="${env:SOURCE_PASSWORD}")
     load = shop.load(
         "postgresql",
@@ -83,7 +83,10 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
     wait_until(lambda: alarms() == {"unequal"}, "the alarm", 60)
     shown = bus("verify", task_id, "--last", code=1).stdout
     assert f"{shop.name}.orders: different, 1 rows, since" in shown
-    assert "verify by node n1" in bus("task", "status", task_id).stdout
+    left_out = f"columns not compared: {shop.name}.kept.cost"
+    assert left_out in shown
+    status = bus("task", "status", task_id).stdout
+    assert "verify by node n1" in status and left_out in status
     assert bus.json("task", "status", task_id)["verify"]["results"] == {"different": 1, "equal": 1}
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as web:
         metrics = web.get("/metrics").text
@@ -91,7 +94,9 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
         page = web.get(f"/tasks/{task_id}").text
         assert "Last verify" in page
         assert f"{shop.name}.orders" in page.partition("Last verify")[2]
-        assert web.get(f"/api/tasks/{task_id}").json()["verify"]["result"] == "different"
+        assert left_out in page
+        told = web.get(f"/api/tasks/{task_id}").json()["verify"]
+        assert (told["result"], told["left_out"]) == ("different", [f"{shop.name}.kept.cost"])
 
     shop.postgresql(f"ALTER TABLE {shop.name}.orders RENAME TO away")
     is_due()

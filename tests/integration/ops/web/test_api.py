@@ -24,6 +24,7 @@ from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.znode import now
 from tests.support.processes.bus import Bus, open_bus, resting_text
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.waiting import wait_until
 from tests.support.web import BEARER, TOKEN, pages
 
 pytestmark = pytest.mark.integration
@@ -364,6 +365,33 @@ DAMAGE = {
     "dist/SWIMLANE": [b"", b"{", b"[]", b"null", b'{"consumer":5}', b'{"taskId":"other"}', b"\xff", b'{"consumer":{"source":7}}'],
     "dist/other": [b"{"],
 }  # fmt: skip
+
+
+def test_pages_that_are_asked_again_and_again_leave_no_thread_and_no_connection(
+    web: httpx.Client, load: str, name: str
+) -> None:
+    """Those that ask Kafka, too: a client of it is six threads and some connections. Threads and
+    files are those of this process, which serves the pages."""
+
+    own = (f"/tasks/{load}", f"/letters/{load}", f"/topics/{name}", f"/topics/{name}/readers")
+
+    def ask(times: int) -> None:
+        for _ in range(times):
+            for path in (*GETS, f"/api/tasks/{load}/dlq", *own):
+                assert web.get(path, headers=BEARER).status_code == 200, path
+
+    def held() -> tuple[int, int]:
+        process = Path("/proc/self")
+        return len([*(process / "task").iterdir()]), len([*(process / "fd").iterdir()])
+
+    ask(3)
+    threads, files = held()
+    ask(20)
+    wait_until(
+        lambda: held()[0] < threads + 10 and held()[1] < files + 10,
+        f"the {threads} threads and {files} files of before",
+        30,
+    )
 
 
 def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(

@@ -149,6 +149,16 @@ def test_where_nothing_is_yet_each_page_says_how_to_begin(web: httpx.Client) -> 
     assert "no task names topic none" in text(web, "/topics/none", 404)
 
 
+def test_addresses_that_people_guess_lead_on(web: httpx.Client) -> None:
+    accept = {"accept": "text/html,*/*;q=0.8"}
+    answer = web.get("/tasks?state=ERROR", headers=accept)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/?state=ERROR")
+    answer = web.get("/nowhere", headers=accept)
+    assert (answer.status_code, "To the overview" in answer.text) == (404, True)
+    answer = web.get("/api/nowhere", headers=accept)
+    assert (answer.status_code, answer.json()) == (404, {"error": "there is no such page"})
+
+
 def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(
     web: httpx.Client, bus: Bus, load: str, name: str, kafka: str
 ) -> None:

@@ -39,6 +39,8 @@ def test_while_zookeeper_is_away_every_page_says_so_and_nothing_hangs(
             assert [answer.status_code for answer in answers] == [503] * len(PATHS)
             for answer in answers:
                 assert "ZooKeeper does not answer" in answer.text
+            page = web.get("/nodes", headers={"accept": "text/html"})
+            assert (page.status_code, '<a href="">Try again</a>' in page.text) == (503, True)
             assert web.get("/inspect/node/jstack").status_code == 200
             assert web.get("/login").status_code == 200
             line.mend()

@@ -154,6 +154,22 @@ def test_buttons_wish_of_the_task_what_the_commands_do_for_those_who_may(
     assert web.post(f"{PAGE}/snapshot/start", data={"table": "orders"}).status_code == 409
 
 
+def test_rows_without_a_key_are_sent_again_only_by_force(
+    web: httpx.Client, bus: Bus, name: str
+) -> None:
+    done = TableProgress(TableState.DONE, 5, is_keyless=True)
+    ZooKeeperSnapshots(bus.client, "7", name).save({TableId("shop", "log"): done})
+    said = "Kafka may have rows of shop.log already"
+    log_in(web)
+    page = web.post(f"{PAGE}/snapshot/start", data={"table": "shop.log"})
+    assert (page.status_code, said in page.text) == (409, True)
+    answer = web.post(f"{API}/start", headers=BEARER)
+    assert (answer.status_code, said in answer.json()["error"]) == (409, True)
+    assert wished(bus, name) == []
+    assert web.post(f"{API}/start", json={"force": True}, headers=BEARER).status_code == 202
+    assert wished(bus, name) == [Wish(WishKind.START, is_confirmed=True)]
+
+
 def test_the_api_takes_a_wish_and_refuses_what_is_not_possible(
     web: httpx.Client, bus: Bus, name: str
 ) -> None:
@@ -166,7 +182,7 @@ def test_the_api_takes_a_wish_and_refuses_what_is_not_possible(
     assert web.post(f"{API}/resume", headers=BEARER).status_code == 202
     start = Wish(WishKind.START, ("shop.orders",), "id > 5")
     assert wished(bus, name) == [start, Wish(WishKind.RESUME)]
-    assert web.get(API).json()["wishes"][0] == {**body, "kind": "start"}
+    assert web.get(API).json()["wishes"][0] == {**body, "kind": "start", "confirmed": False}
     for path, sent, status, sentence in (
         (f"{API}/start", {"where": "id > 5"}, 409, "tables that are named"),
         (f"{API}/pause", body, 409, "tables that are named"),

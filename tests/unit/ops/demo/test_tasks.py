@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from cdcbus.ops.cli.interrupts import INTERRUPTED
+from cdcbus.ops.demo import tasks
 from cdcbus.ops.demo.task_files import FETCH, TARGETS, write_task_files
-from cdcbus.ops.demo.tasks import TaskProcess, leftovers, stop_leftovers, stop_tasks
+from cdcbus.ops.demo.tasks import TaskProcess, stop_tasks
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import BinlogPosition
@@ -66,33 +67,35 @@ def test_a_task_that_ends_by_itself_is_told_with_its_last_line(task: TaskProcess
         CdcError, match=r"demo-fetch has ended on its own \(exit code 1\): .*demo-fetch\.properties"
     ):
         task.check()
-    assert stop_tasks([task]) == ["demo-fetch ended with exit code 1"]
+    assert stop_tasks([task]) == ["demo-fetch has ended badly (exit code 1)"]
+
+
+def test_a_task_that_is_stopped_while_it_starts_has_not_ended_badly(task: TaskProcess) -> None:
+    task.start()
+    os.kill(task.pid, signal.SIGSTOP)  # it gets no further
+    task.ask_to_stop()
+    os.kill(task.pid, signal.SIGCONT)
+    assert stop_tasks([task]) == []
+
+
+def test_a_task_that_is_stopped_while_it_waits_for_a_server_has_not_ended_badly(
+    task: TaskProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "COMMAND", ["sh", "-c", f"exit {INTERRUPTED}"])
+    task.start()
+    assert task.await_stop() == INTERRUPTED
+    assert stop_tasks([task]) == []
+
+
+def test_a_task_that_was_killed_is_told_by_the_name_of_the_signal(task: TaskProcess) -> None:
+    task.start()
+    task.kill()
+    assert stop_tasks([task]) == ["demo-fetch has ended badly (killed by SIGKILL)"]
+    with pytest.raises(CdcError, match=r"demo-fetch has ended on its own \(killed by SIGKILL\)"):
+        task.check()
 
 
 def test_a_task_that_was_never_started_is_stopped_already(task: TaskProcess) -> None:
     task.check()
     task.kill()
     assert stop_tasks([task]) == []
-
-
-def test_what_an_earlier_demo_left_running_is_found_and_stopped(tmp_path: Path) -> None:
-    """Its command line is that of a task of this folder; what the process does meanwhile does
-    not matter."""
-    mine = tmp_path / "demo-fetch.properties"
-    idle = "import time, sys; sys.argv; time.sleep(60)"
-    # `-m cdcbus task run FILE` as the words after the program, as a task has them.
-    package = tmp_path / "cdcbus.py"
-    package.write_text(idle)
-    left = subprocess.Popen(
-        [sys.executable, "-m", "cdcbus", "task", "run", str(mine)],
-        cwd=tmp_path,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 10
-    while leftovers(tmp_path) != [left.pid] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert leftovers(tmp_path) == [left.pid]
-    assert leftovers(tmp_path / "elsewhere") == []
-    assert stop_leftovers(tmp_path) == 1
-    assert left.wait(10) != 0
-    assert leftovers(tmp_path) == []

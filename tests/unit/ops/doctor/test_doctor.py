@@ -1,17 +1,21 @@
 """What the doctor makes of what it sees."""
 
+import json
 import socket
 import threading
 from collections.abc import Callable
 
 import pytest
+from click.testing import CliRunner
 
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.doctor.clocks import describe_skew
 from cdcbus.ops.doctor.kafka import advertised, broker_settings, replicas
 from cdcbus.ops.doctor.machine import compiled
 from cdcbus.ops.doctor.zookeeper import ask, quorum
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.tasks.preflight.result import Outcome
+from tests.support.servers.silent_server import silent_server
 
 
 @pytest.mark.parametrize(
@@ -136,3 +140,13 @@ def test_whether_the_compiled_decoder_is_in_use_is_told_and_why_it_is_not() -> N
         Outcome.OK,
         True,
     )
+
+
+def test_a_zookeeper_that_is_silent_is_asked_once_and_named_meanwhile() -> None:
+    with silent_server() as address:
+        result = CliRunner().invoke(main, ["doctor", "--json", "--zookeeper", address])
+    assert result.exit_code == 1
+    assert result.stderr == "looking at ZooKeeper\n"
+    subjects = [each["subject"] for each in json.loads(result.stdout) if each["outcome"] == "error"]
+    assert subjects == [f"ZooKeeper {address}", "ZooKeeper quorum"]
+    assert "does not answer: timed out" in result.stdout

@@ -123,6 +123,21 @@ def test_a_process_that_has_ended_is_killed_once_with_what_it_left_running(
     assert (process.ended(), process.last_words()) == (3, "x")
 
 
+def test_what_it_printed_is_read_to_its_end_before_who_has_killed_it_reads_its_sentence(
+    tmp_path: Path,
+) -> None:
+    # The pipe holds thousands of lines more when it has ended.
+    words = [sys.executable, "-c", "import sys; print('x\\n' * 20_000 + 'no Java'); sys.exit(3)"]
+    process = TaskProcess(
+        subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True),
+        tmp_path / "1.log",
+        lambda: None,
+    )
+    process.wait(30)
+    process.kill()
+    assert (process.ended(), process.last_words().splitlines()[-1]) == (3, "no Java")
+
+
 def test_a_warning_about_settings_is_no_part_of_the_last_words(tmp_path: Path) -> None:
     text = f"warning: alarm.url: no such key\n{SENTENCE_FOLLOWS}\nTask 1: wrong\nwarning signs\n"
     assert printed(text, tmp_path / "1.log", 78).last_words() == "Task 1: wrong\nwarning signs"

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.ops.cli.main import main
-from cdcbus.ops.services.row_view import as_fields, has_key, is_wanted, line, printable, utc
+from cdcbus.ops.services.row_view import as_fields, has_key, is_wanted, line, utc
 from cdcbus.plugins.kafka.topic_log import KafkaRecord
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.tasks.config.diagnostics import printable
 
 TABLE = Table(
     TableId("shop", "orders"), (Column("id"), Column("lang"), Column("note")), ("id", "lang")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cdcbus.ops.services.snapshots import order_snapshot, snapshots_of
+from cdcbus.ops.services.snapshots import order_snapshot, rows_twice, snapshots_of
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
@@ -168,3 +169,38 @@ def test_a_direct_load_is_not_given_up_while_nodes_are_to_run_the_task(zookeeper
     assert direct_load(zookeeper, "7") is not None
     TaskNodes(zookeeper).want("7", is_working=False, by="ann")
     assert order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann").gives_up
+
+
+KEYLESS = TableProgress(TableState.DONE, 5, started_ms=1, is_keyless=True)
+
+
+@pytest.mark.parametrize(
+    ("progress", "is_refused"),
+    [
+        (KEYLESS, True),
+        (replace(KEYLESS, state=TableState.FAILED), True),
+        (replace(KEYLESS, state=TableState.DONE, rows=0), True),  # the stream has brought them
+        (TableProgress(TableState.DONE, 5), True),  # of an older version
+        (replace(KEYLESS, state=TableState.RUNNING), False),
+        (replace(KEYLESS, state=TableState.PAUSED), False),
+        (replace(KEYLESS, state=TableState.SENDING), False),
+        (TableProgress(TableState.DONE, 5, key=("id",), until=("5",)), False),
+        (TableProgress(TableState.DONE), False),
+    ],
+)
+def test_a_start_that_makes_rows_without_a_key_come_twice_is_refused_unless_forced(
+    zookeeper: Any, progress: TableProgress, is_refused: bool
+) -> None:
+    ZooKeeperSnapshots(zookeeper, "7", "lane").save({ORDERS: progress})
+    for what in (Wish(WishKind.START), Wish(WishKind.START, ("SHOP.orders",))):
+        assert bool(rows_twice(zookeeper, "7", what)) is is_refused
+    if is_refused:
+        with pytest.raises(ConfigError, match=r"Kafka may have rows of shop\.orders already"):
+            order_snapshot(zookeeper, "7", what, "ann")
+        assert wished(zookeeper) == []
+    what = replace(what, is_confirmed=True)
+    order_snapshot(zookeeper, "7", what, "ann")
+    others = Wish(WishKind.START, ("shop.items",))
+    order_snapshot(zookeeper, "7", others, "ann")
+    order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
+    assert wished(zookeeper)[:2] == [what, others]

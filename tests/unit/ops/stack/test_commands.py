@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack import addresses, processes
 from cdcbus.ops.stack import stack as servers
 from cdcbus.ops.stack.addresses import Plan
@@ -52,6 +53,17 @@ def test_a_home_that_cannot_be_made_is_one_sentence(tmp_path: Path, console: Con
     with pytest.raises(ConfigError, match=rf"cannot use {home} \(Not a directory\): choose"):
         servers.up(home, console)
     assert addresses.load(home) is None
+
+
+@pytest.mark.parametrize("words", [["stack", "up"], ["demo"]])
+def test_without_java_nothing_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = CliRunner().invoke(main, [*words, "--home", str(tmp_path / "home")])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"JAVA_HOME is {tmp_path}, which has no bin/java: install Java")
+    assert not list(tmp_path.iterdir())
 
 
 def test_down_where_nothing_is(tmp_path: Path, console: Console) -> None:

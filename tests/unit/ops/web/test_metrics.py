@@ -153,6 +153,7 @@ def test_what_a_verify_has_found_is_told() -> None:
         seconds=7.5,
         results={"equal": 3, "different": 1, "error": 1},
         tables=(NotEqual("a", "different", 2, "2024-05-01 03:04:05"), NotEqual("b", "error")),
+        left_out=("b.place",),
     )
     values = {(name, *labels): value for name, labels, value in of_verify("shop", last)}
     assert values == {
@@ -163,6 +164,7 @@ def test_what_a_verify_has_found_is_told() -> None:
         ("cdcbus_task_verified_tables", "shop", "error"): 1,
         ("cdcbus_task_unequal_tables", "shop"): 1,
         ("cdcbus_task_verify_failed", "shop"): 1,
+        ("cdcbus_task_unverified_columns", "shop"): 1,
     }
 
 

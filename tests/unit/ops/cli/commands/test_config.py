@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_each_key_is_shown_with_where_it_comes_from(file: Path) -> None:
     rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines()}
     assert rows["zookeeper"] == ["z:1", "environment variable CDCBUS_ZOOKEEPER"]
     assert rows["zookeeper.auth"] == ["***", f"{file}:1"]
-    assert rows["spark.master"] == ["-", "default"]
+    assert rows["spark.master"] == ["local[*]", "default"]
     assert rows["http.bind"] == ["off", f"{file}:2"]
     assert "s3cret" not in result.output
 
@@ -61,6 +62,24 @@ def test_alarm_channels_and_sources_of_the_file_are_shown_without_their_secrets(
         "answer": "",
     }
     assert "s3cret" not in result.output + as_json.output
+
+
+def test_what_is_unset_and_taken_from_elsewhere_is_shown_with_its_value(file: Path) -> None:
+    result = call(file, "zookeeper.sessionSeconds=30", "config", "show")
+    rows = {line.split()[0]: re.split(" {2,}", line)[1:] for line in result.stdout.splitlines()}
+    assert rows["zookeeper.leaseSeconds"] == [
+        "20",
+        "default: two thirds of zookeeper.sessionSeconds",
+    ]
+    assert rows["node.id"] == [socket.gethostname(), "default: the host name"]
+    assert rows["alarm.smtp.from"] == [
+        f"cdcbus@{socket.gethostname()}",
+        "default: cdcbus@ and the host name",
+    ]
+    result = call(file, "zookeeper.leaseSeconds=5\nnode.id=n1", "config", "show")
+    rows = {line.split()[0]: re.split(" {2,}", line)[1:] for line in result.stdout.splitlines()}
+    assert rows["zookeeper.leaseSeconds"] == ["5", f"{file}:1"]
+    assert rows["node.id"] == ["n1", f"{file}:2"]
 
 
 def test_as_json(file: Path) -> None:

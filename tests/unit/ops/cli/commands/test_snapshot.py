@@ -57,6 +57,7 @@ def test_scripts_are_told_what_was_asked_and_whether_the_task_runs(zookeeper: An
         "kind": "start",
         "tables": ["shop.orders"],
         "where": "id > 5",
+        "confirmed": False,
         "isRunning": False,
     }
 
@@ -113,3 +114,17 @@ def test_a_table_without_a_snapshot_is_named(zookeeper: Any) -> None:
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert command._bar(0.5) == "█" * 10 + "░" * 10
+
+
+def test_a_start_asks_where_rows_without_a_key_would_come_twice(zookeeper: Any) -> None:
+    done = TableProgress(TableState.DONE, 5, is_keyless=True)
+    ZooKeeperSnapshots(zookeeper, "7", "lane").save({ORDERS: done})
+    refused = run("start", "7")
+    assert refused.exit_code == 130
+    assert "Kafka may have rows of shop.orders already" in refused.output
+    assert "unless the table is emptied there first. Start it all the same? [y/N]" in refused.output
+    path = snapshot_path("7", "lane")
+    assert not wishes_of(zookeeper, path)
+    assert run("start", "7", "--yes").exit_code == 0
+    assert list(wishes_of(zookeeper, path).values()) == [Wish(WishKind.START, is_confirmed=True)]
+    assert run("start", "7", "--table", "shop.items").exit_code == 0

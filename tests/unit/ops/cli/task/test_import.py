@@ -177,3 +177,21 @@ def test_two_files_of_one_task_are_refused(tmp_path: Path) -> None:
     result = imported(task(tmp_path, "a.properties", text), task(tmp_path, "b.properties", text))
     assert result.exit_code == 1
     assert "task 1 is also in another of the files" in result.stderr
+
+
+def test_a_folder_for_another_tools_settings_is_made(tmp_path: Path) -> None:
+    """As the name of a file has a suffix."""
+    settings = tmp_path / "config.properties"
+    settings.write_text(
+        "producer=kafka\nkafka.bootstrap.servers=k:9092\nkafka_topic=shop\nhost=db\nuser=u\n"
+        "client_id=shop\n"
+    )
+    for folder in ("tasks", "tasks.d/"):
+        imported(settings, "--output", f"{tmp_path}/{folder}")
+        assert [each.name for each in (tmp_path / folder).iterdir()] == ["shop.properties"]
+    for file in ("own.properties", "shop.conf"):
+        imported(settings, "--output", tmp_path / file)
+        assert (tmp_path / file).is_file()
+    assert (
+        "the folder cannot be made" in imported(settings, "--output", tmp_path / "a" / "b").stderr
+    )

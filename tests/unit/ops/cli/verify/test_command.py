@@ -84,6 +84,9 @@ def test_options_reach_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     world.run(*words, "--table", "a", "--table", "b", "--where", "id > 1")
     assert world.options == Options(0.05, 3.0, 9, True)
     assert world.asked == (("a", "b"), "id > 1")
+    assert not world.is_at_rest
+    world.run("--target-at-rest")
+    assert world.is_at_rest
 
 
 @pytest.mark.parametrize("share", ["5", "0%", "101%", "x%", "-1%"])
@@ -168,6 +171,8 @@ def test_that_it_cannot_be_kept_does_not_change_what_was_found(
         (None, 2, ["task 7 has not been verified yet"]),
         ([report()], 0, ["equal (tables: 1 equal)"]),
         ([different()], 1, ["shop.orders: different, 2 rows, since 2024-05-01 03:04:05 UTC"]),
+        ([report(left_out=("at",))], 0, ["columns not compared: shop.orders.at"]),
+        ([report(changing=1)], 0, ["changing (tables: 1 changing)"]),
         ([report(behind=1)], 1, ["shop.orders: behind, 0 rows"]),
         ([report(error="away")], 2, ["shop.orders: error, 0 rows: away"]),
     ],

@@ -40,6 +40,14 @@ def test_of_a_table_that_was_not_compared_only_the_reason_is_told() -> None:
             {"behind": 2, "is_partial": True},
             "2 rows differ, but the task reads only some partitions",
         ),
+        (
+            {"behind": 2, "inbound": ("8", "9")},
+            "not arrived on both sides: start the tasks, also 8 and 9, or wait longer",
+        ),
+        (
+            {"behind": 2, "doubt": "no task"},
+            "2 rows differ, but may be newer at the target: no task. Stop the writes there",
+        ),
         ({"not_repaired": "why"}, "not repaired: why"),
         ({"of_others": 2, "others": ("8",)}, "2 rows that only the target has are not counted"),
         ({"of_others": 1, "others": ("8", "9")}, "is not counted: rows of other tasks (8, 9)"),
@@ -65,7 +73,30 @@ def test_what_is_not_known_of_a_table_is_said(fields: dict[str, Any], text: str)
             Example(Kind.MISSING, {"id": "1"}, "", (), {"id": "1", "a": "x", "b": None}, None),
             "missing id='1': a='x', b=NULL",
         ),
+        (
+            Example(Kind.MISSING, {"id": "k" * 300}, "", (), {"a": "x" * 10**6}, None),
+            f"missing id='{'k' * 300}': a='{'x' * 200}' (from character 1 of 1,000,000)",
+        ),
+        (
+            Example(
+                Kind.DIFFERENT,
+                {"id": "1"},
+                "",
+                ("a",),
+                {"a": "x" * 10**6 + "y"},
+                {"a": "x" * 10**6},
+            ),
+            f"different id='1': a: '{'x' * 20}y' (from character 999,981 of 1,000,001) at the "
+            f"source, '{'x' * 20}' (from character 999,981 of 1,000,000) at the target",
+        ),
     ],
 )
 def test_a_row_that_differs_is_told_by_its_key(example: Example, text: str) -> None:
     assert lines_of(different(example))[1:] == ["  2 missing", f"  {text}"]
+
+
+def test_a_table_that_the_source_has_no_more_is_not_compared() -> None:
+    gone = report(is_gone=True, target_rows=1, counts={Kind.EXTRA: 1})
+    heading, reason = lines_of(gone)
+    assert heading.endswith(": different")
+    assert "1 row of it is at the target" in reason

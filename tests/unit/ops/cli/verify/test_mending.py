@@ -81,3 +81,20 @@ def test_to_prune_is_to_send_deletes_only(monkeypatch: pytest.MonkeyPatch) -> No
     both.run("--repair", "--prune", "--yes")
     assert Kind.MISSING in both.kinds
     assert world.run("--yes").exit_code == 2
+
+
+def test_a_key_that_the_source_cannot_hold_is_left_to_the_operator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Told before the question, and again in the result."""
+    world = World(monkeypatch, different())
+    world.unheld = [{"id": f"{number}.5"} for number in range(22)]
+    done = world.run("--repair", "--dry-run")
+    line = "the source cannot hold this key: delete it at the target: id='0.5'"
+    assert done.output.count(line) == 2
+    assert done.output.count("and 2 more keys that the source cannot hold") == 2
+    world = World(monkeypatch, different())
+    world.planned, world.unheld = [], [{"id": "1.5"}]
+    done = world.run("--repair", "--yes", "--json")
+    [found] = json.loads(done.stdout)["tables"]
+    assert (done.exit_code, found["notHeld"], world.published) == (1, [{"id": "1.5"}], [])

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cdcbus.ops.cli.main import main
-from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.rowchange import Cell, Op
 from cdcbus.tasks.verify import repair as repairs
-from cdcbus.tasks.verify import run
+from cdcbus.tasks.verify import run, sendable
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.repair import Planned
 from cdcbus.tasks.verify.report import Example, Kind, TableReport
@@ -33,7 +33,7 @@ def different(*examples: Example) -> TableReport:
 
 class World:
     """A task whose tables have these reports. `published`: how many rows each step of a repair
-    sends; `refusal`: why there is none; `audited`: what was noted; `further`, `unread_feeds`: what
+    sends; `refusal`: why there is none; `unheld`: keys that are left out; `audited`: what was noted; `further`, `unread_feeds`: what
     feeds the task, too, although --source names another fetch task."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *reports: TableReport) -> None:
@@ -41,6 +41,7 @@ class World:
         self.error: Exception | None = None
         self.zookeeper = MemoryZooKeeper()
         self.refusal = ""
+        self.unheld: list[dict[str, Cell]] = []
         self.published: list[int] = []
         self.kinds: Collection[Kind] = ()
         self.audited: list[str] = []
@@ -48,22 +49,26 @@ class World:
         self.unread_feeds: dict[str, object] = {}
         self.planned = [Planned(Op.INSERT, "shop.orders", "orders", {"id": "1", "part": None})]
         self.options: Options | None = None
-        self.logs_in_to_send = self.needs_all_tasks = False
+        self.logs_in_to_send = self.needs_all_tasks = self.is_at_rest = False
         self.asked: tuple[Sequence[str], str] | None = None
         monkeypatch.setattr(run, "opened", self._opened)
         monkeypatch.setattr(run, "verify", self._verify)
         monkeypatch.setattr(audit, "audited", self._audited)
-        monkeypatch.setattr(repairs, "refusal", lambda _: self.refusal)
+        monkeypatch.setattr(sendable, "refusal", lambda _: self.refusal)
+        monkeypatch.setattr(sendable, "unheld", lambda *_: self.unheld)
         monkeypatch.setattr(repairs, "planned", self._planned)
-        monkeypatch.setattr(repairs, "repairable", lambda *_: [])
+        monkeypatch.setattr(sendable, "repairable", lambda *_: [])
         monkeypatch.setattr(repairs, "repair", self._repair)
 
     def run(self, *words: str, answer: str = "") -> Result:
         return CliRunner().invoke(main, ["verify", "7", *words], input=answer)
 
     @contextmanager
-    def _opened(self, *_: object, is_repairing: bool, is_sending: bool) -> Iterator[Any]:
+    def _opened(
+        self, *_: object, is_repairing: bool, is_sending: bool, is_at_rest: bool
+    ) -> Iterator[Any]:
         self.logs_in_to_send, self.needs_all_tasks = is_sending, is_repairing
+        self.is_at_rest = is_at_rest
         yield SimpleNamespace(
             zookeeper=self.zookeeper,
             lag=None,

@@ -18,7 +18,7 @@ from cdcbus.ops.web.overview.stored_tasks import Route
 from cdcbus.ops.web.overview.task_rows import TaskRow, overview_of
 from cdcbus.ops.web.pages import live
 from cdcbus.ops.web.pages.charts import line_chart
-from cdcbus.ops.web.pages.task_details import LOG_LINES, MASK, log_tail, settings
+from cdcbus.ops.web.pages.task_details import LOG_LINES, log_tail, settings
 from cdcbus.ops.web.pages.topics import CellChange, cells_of
 from cdcbus.ops.web.series.marks import marks_of
 from cdcbus.ops.web.series.throughput import throughput_charts
@@ -27,6 +27,7 @@ from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.editing.masked import MASK
 from cdcbus.tasks.runtime.throughput_history import Minute
 from cdcbus.tasks.zookeeper.position.history import Change
 from cdcbus.tasks.zookeeper.stat import Stat
