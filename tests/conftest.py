@@ -26,6 +26,7 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.support.changes.shop import Shop, open_shop
 from tests.support.changes.two_tables import TwoTables
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 from tests.support.waiting import wait_until
 
 # A busy machine is no reason to fail.
@@ -163,6 +164,24 @@ def postgresql(stack: Addresses) -> Database:
 def name() -> str:
     """A name that nothing else has: for a schema, a topic, a task."""
     return "t" + uuid.uuid4().hex[:10]
+
+
+@pytest.fixture
+def postgresql_server(postgresql: Database, name: str) -> Iterator[PostgresqlServer]:
+    """An empty schema of PostgreSQL, called `name`."""
+    server = PostgresqlServer(postgresql, name)
+    server.execute("CREATE SCHEMA {schema}")
+    yield server
+    server.execute("DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture(params=["mariadb", "mysql_9"])
+def mysql_server(request: pytest.FixtureRequest, name: str) -> Iterator[MysqlServer]:
+    """The same of MariaDB, and of MySQL where one is at hand."""
+    server = MysqlServer(request.getfixturevalue(request.param), name)
+    server.execute("CREATE DATABASE {schema}")
+    yield server
+    server.execute("DROP DATABASE {schema}")
 
 
 @pytest.fixture

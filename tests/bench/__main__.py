@@ -81,6 +81,7 @@ BARS = {
     "start to the first row": "1.5",
     "postgresql, of bare COPY and merge": "0.8",
     "snapshot, of a dump": "1",
+    "snapshot, many rows in a record, of a dump": "1",
     "direct load, of files and COPY": "0.5",
     "verify, beside a snapshot": "0.25",
 }

@@ -1,8 +1,9 @@
-"""How long the rows of a table take into Kafka by a snapshot, beside the server's own dump of them
-and beside the binlog of the same rows, in turns within one run.
+"""How long the rows of a table take into Kafka by a snapshot, with a record for each row and with
+many rows in a record, beside the server's own dump of them and beside the binlog of the same rows,
+in turns within one run.
 
-    .venv/bin/python -m tests.bench.snapshot [--rows 300000] [--rounds 3] [--dump PROGRAM]
-                                             [--home STACK]
+    .venv/bin/python -m tests.bench.snapshot [--rows 300000] [--rounds 3] [--per-record 100]
+                                             [--dump PROGRAM] [--home STACK]
 
 The dump goes to a file; `--dump` names MariaDB's program for it. Times of tasks are those of a
 whole run, with its start and its end; beside them the processor time of the task's process, or of
@@ -44,6 +45,7 @@ from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.bench.figures import tell
 from tests.integration.producer.reading import connect, fetch_task
 
+SNAPSHOT, MANY = "snapshot", "snapshot, many rows in a record"
 COLUMNS = (
     "id BIGINT PRIMARY KEY, user_id INT, status VARCHAR(20), amount DECIMAL(12,2), created "
     "DATETIME(3), note VARCHAR(100), flag TINYINT, ts TIMESTAMP"
@@ -129,9 +131,10 @@ def fetched(stack: Addresses, task: FetchTask, end: int) -> None:
 @click.command()
 @click.option("--rows", default=300_000, help="Of the table.")
 @click.option("--rounds", default=3, help="Of each.")
+@click.option("--per-record", default=100, help="loader.source.rowsPerRecord of the second.")
 @click.option("--dump", "program", default=shutil.which("mariadb-dump"), help="The dump program.")
 @click.option("--home", type=click.Path(path_type=Path), help="A stack that runs.")
-def main(rows: int, rounds: int, program: str | None, home: Path | None) -> None:
+def main(rows: int, rounds: int, per_record: int, program: str | None, home: Path | None) -> None:
     where = home or Path(tempfile.mkdtemp(prefix="cdcbus-bench-"))
     where.chmod(0o755)
     stack = up(where, Console(quiet=True))
@@ -141,15 +144,18 @@ def main(rows: int, rounds: int, program: str | None, home: Path | None) -> None
             task = fetch_task(stack.source, name, servers=stack.kafka)
             live = replace(task, start=begin)
             once = replace(task, start=Edge.LATEST, snapshot=SnapshotMode.ONLY)
+            many = replace(once, rows_per_record=per_record)
             for _ in range(rounds):
                 took = {
-                    "snapshot": seconds(lambda: fetched(stack, once, 0)),
+                    SNAPSHOT: seconds(lambda: fetched(stack, once, 0)),
+                    MANY: seconds(lambda: fetched(stack, many, 0)),
                     "binlog": seconds(lambda: fetched(stack, live, end)),
                 }
                 if program:
                     took["dump"] = seconds(lambda: dump(program, stack.source, name))
                 for what in ("dump", "binlog") if program else ("binlog",):
-                    tell(f"snapshot, of a {what}", took[what].clock / took["snapshot"].clock)
+                    for each in (SNAPSHOT, MANY):
+                        tell(f"{each}, of a {what}", took[what].clock / took[each].clock)
                 click.echo(said(took))
     finally:
         if home is None:

@@ -1,5 +1,5 @@
 """The broker killed, and stopped, for half a minute under load: nothing is lost, nothing is
-repeated, nothing changes places."""
+repeated, nothing changes places, and the tasks' states tell of it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
@@ -58,12 +59,17 @@ def test_a_broker_that_is_stopped_and_one_that_is_killed_for_half_a_minute(
         get_on(running)
         broker.signal(signal.SIGSTOP)
         time.sleep(AWAY_SECONDS)
+        name_it_away(running, broker)
         broker.signal(signal.SIGCONT)
         get_on(running)
         broker.kill()
         time.sleep(AWAY_SECONDS)
+        name_it_away(running, broker)
         broker.start()
         get_on(running)
+        for each in running:
+            each.status.observe(is_behind=True)
+            assert each.status.now == (State.WORKING, "")
         stop.set()
         load.join(30)
         assert not load.is_alive()
@@ -99,6 +105,14 @@ def insert(source: Database, name: str, inserted: Counted, stop: Event) -> None:
                 f"{', '.join(f'({number})' for number in range(first, first + 10))}"
             )
             inserted.number += 10
+
+
+def name_it_away(running: list[Running], broker: PrivateBroker) -> None:
+    """Each task says that it waits for Kafka, in the words by which alarms are grouped."""
+    for each in running:
+        state, reason = each.status.now
+        assert state is State.RETRYING
+        assert f"Kafka at {broker.address}" in reason
 
 
 def get_on(running: list[Running]) -> None:

@@ -26,7 +26,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.task_status import State
 from tests.support.clusters import bulk_gear
-from tests.support.clusters.spark_cluster import executors
+from tests.support.clusters.spark_cluster import SETTINGS, executors
 from tests.support.processes.bus import Bus, Run, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 
@@ -34,13 +34,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 WORKERS = ("spark-worker-1", "spark-worker-2")
 PATIENCE_SECONDS = 400.0
-# one executor of one core on each worker
-SETTINGS = """\
-spark.master={master}
-spark.executor.memory=640m
-spark.executor.cores=1
-spark.cores.max=2
-"""
 
 
 @dataclass
@@ -131,7 +124,9 @@ def cluster(
     monkeypatch.setenv("TARGET_PASSWORD", password)
     make_topic(name, 2)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
-    (tmp_path / "cdcbus.properties").write_text(SETTINGS.format(master=stack.spark))
+    # one executor on each worker
+    settings = SETTINGS.format(master=stack.spark, cores=len(WORKERS))
+    (tmp_path / "cdcbus.properties").write_text(settings)
     passwords = {"SOURCE_PASSWORD": source.password, "TARGET_PASSWORD": password}
     with (
         postgresql_schema(stack, name) as run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 import pymysql
 
@@ -15,8 +15,13 @@ from tests.matrix.cells import Load
 
 KEYS = 300
 HUGE_ROWS = 60_000
-BURST_ROWS = 4_000
+# With world.BURST_KEYS, each burst is a backlog.
+BURST_ROWS = 12_000
 PAUSE_SECONDS = {Load.GEARS: 3.0}
+
+
+class _Moved(Exception):
+    """Another server is the source now."""
 
 
 class Writer:
@@ -24,9 +29,12 @@ class Writer:
     goes back in time."""
 
     def __init__(self, source: Database, schema: str, seed: int) -> None:
-        self._source, self._schema = source, schema
+        self.source, self._schema = source, schema
+        self._at_work = Lock()
         self._choose = random.Random(seed)
         self._number = self._columns = 0
+        # How often a column was added, and written to all rows.
+        self.alterations = 0
 
     @contextmanager
     def writing(self, load: Load) -> Iterator[None]:
@@ -40,9 +48,15 @@ class Writer:
             over.set()
             thread.join()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """No statement is under way while the block runs, which may replace `source`."""
+        with self._at_work:
+            yield
+
     def write(self, load: Load) -> None:
         """Makes one step of a load, immediately."""
-        with connect(self._source) as connection, connection.cursor() as cursor:
+        with connect(self.source) as connection, connection.cursor() as cursor:
             for statement in self._statements(load):
                 cursor.execute(statement)
 
@@ -50,15 +64,19 @@ class Writer:
         pause = PAUSE_SECONDS.get(load, 0.02)
         steps = 0
         while load is not Load.IDLE and not over.is_set():
+            source = self.source
             try:
-                with connect(self._source) as connection, connection.cursor() as cursor:
+                with connect(source) as connection, connection.cursor() as cursor:
                     while not over.is_set():
                         is_special = load is Load.GEARS or steps % 100 == 20
                         for statement in self._statements(load if is_special else Load.STEADY):
-                            cursor.execute(statement)
+                            with self._at_work:
+                                if self.source != source:
+                                    raise _Moved
+                                cursor.execute(statement)
                         steps += 1
                         over.wait(pause)
-            except pymysql.Error:
+            except (pymysql.Error, _Moved):
                 over.wait(0.2)
 
     def _statements(self, load: Load) -> Iterator[str]:
@@ -74,6 +92,7 @@ class Writer:
                 self._columns += 1
                 yield f"ALTER TABLE {schema}.t ADD COLUMN c{self._columns} INT"
                 yield f"UPDATE {schema}.t SET n = {number}, c{self._columns} = id"
+                self.alterations += 1
             case Load.GEARS:
                 yield (
                     f"INSERT INTO {schema}.big SELECT seq, {number} FROM {schema}.seq_1_to_{BURST_ROWS} "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
@@ -17,5 +17,5 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 240.0) -> 
     while not holds():
         looked = time.monotonic()
         assert looked < deadline, f"waited {seconds:g} s for {what}"
-        time.sleep(max(PAUSE_SECONDS, 2 * (looked - began)))
+        time.sleep(min(max(PAUSE_SECONDS, 2 * (looked - began)), LONGEST_PAUSE_SECONDS))
         began = time.monotonic()

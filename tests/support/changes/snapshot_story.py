@@ -56,6 +56,7 @@ def play(shop: Shop, target: str, seed: int, *, tables: int, rows: int, kills: i
             replace(source, port=link.port),
             consumer__snapshot="initial",
             loader__source__transaction=choose.choice(("false", "true")),
+            loader__source__rowsPerRecord=choose.choice(("1", "3", "100")),
         )
         fetch.environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, (str(SMALL_CHUNKS), fetch.environment.get("PYTHONPATH")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 # Spark's JVM has the name in an option
 DAEMON = re.compile(
-    rb"\0-m\0(pyspark[.]daemon|cdcbus[.](consumer[.]spark|tasks[.]direct)[.]python_daemon)\0"
+    rb"\0-m\0(pyspark[.]daemon|cdcbus[.](consumer[.]spark|tasks[.]direct[.]chunks)[.]python_daemon)\0"
 )
 
 

@@ -18,6 +18,14 @@ from tests.support.waiting import wait_until
 # Of a JVM that ends soon: the second compiler and a parallel collector are not worth their work.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+# Of a node: executors of one core.
+SETTINGS = """\
+spark.master={master}
+spark.executor.memory=640m
+spark.executor.cores=1
+spark.cores.max={cores}
+"""
+
 
 @dataclass(frozen=True)
 class Cluster:

@@ -9,7 +9,8 @@ from contextlib import suppress
 
 class Line:
     """A TCP line to a server that can be cut, and can lose all answers from the question on that
-    holds `loses_answers_from`."""
+    holds `loses_answers_from`. `answers_as`: what answers hold, and what replaces it, of the same
+    length."""
 
     def __init__(self, target: str) -> None:
         host, port = target.rsplit(":", 1)
@@ -17,6 +18,7 @@ class Line:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
         self.loses_answers_from: bytes | None = None
+        self.answers_as = (b"", b"")
         self._loses_answers = False
         self.is_cut = False
         self._open: list[socket.socket] = []
@@ -47,8 +49,9 @@ class Line:
             while data := source.recv(65536):
                 if not is_answer and self.loses_answers_from and self.loses_answers_from in data:
                     self._loses_answers = True
-                if not (is_answer and self._loses_answers):
-                    sink.sendall(data)
+                if is_answer and self._loses_answers:
+                    continue
+                sink.sendall(data.replace(*self.answers_as) if is_answer else data)
         except OSError:
             pass  # the other end was cut
         for end in (source, sink):

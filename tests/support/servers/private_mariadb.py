@@ -29,6 +29,11 @@ class PrivateMariadb:
     def database(self) -> Database:
         return self._place.plan.database("source")
 
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 when it does not run."""
+        return processes.pid(self._place.folder) or 0
+
     def start(self) -> None:
         """Returns when it answers."""
         processes.start(self._place.folder, self._command, self._place.account)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,10 @@ class PrivateZooKeeper:
     def kill(self) -> None:
         """SIGKILL."""
         processes.kill(self._place.folder)
+
+    def empty(self) -> None:
+        """Deletes all that it has stored, while it does not run."""
+        shutil.rmtree(self._place.data)
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

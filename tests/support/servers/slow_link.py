@@ -15,7 +15,7 @@ READ_BYTES = 65_536
 @dataclass(slots=True)
 class SlowLink:
     """Listens on a port of this machine, and forwards everything. `bytes_per_second`: what one
-    connection brings from the server, at most; 0 for no limit; can be changed at any time."""
+    connection carries each way, at most; 0 for no limit; can be changed at any time."""
 
     port: int
     bytes_per_second: float = 0
@@ -38,11 +38,11 @@ class SlowLink:
         for end in self._ends:
             end.close()
 
-    def _pass_on(self, source: socket, sink: socket, is_slow: bool) -> None:
+    def _pass_on(self, source: socket, sink: socket) -> None:
         with suppress(OSError):
             while data := source.recv(READ_BYTES):
                 sink.sendall(data)
-                if is_slow and self.bytes_per_second:
+                if self.bytes_per_second:
                     time.sleep(len(data) / self.bytes_per_second)
         for end in (source, sink):
             with suppress(OSError):
@@ -55,8 +55,8 @@ class SlowLink:
                 self._ends.append(client)
                 server = create_connection((host, port))
                 self._ends.append(server)
-                self._start(self._pass_on, client, server, False)
-                self._start(self._pass_on, server, client, True)
+                self._start(self._pass_on, client, server)
+                self._start(self._pass_on, server, client)
 
 
 @contextmanager

@@ -49,6 +49,10 @@ class Three:
         """SIGKILL."""
         processes.kill(self._folders[number - 1])
 
+    def pid(self, number: int) -> int:
+        """Its process id; 0 when it does not run."""
+        return processes.pid(self._folders[number - 1]) or 0
+
     def leader(self) -> int:
         """Its number, waited for."""
         found: list[int] = []

@@ -74,6 +74,15 @@ class MemoryTarget:
     def is_scattered(self) -> bool:
         return False
 
+    def lost_tables(self) -> list[str]:
+        return []
+
+    def accept_tables(self) -> None:
+        pass
+
+    def forget_rows(self) -> None:
+        pass
+
     def forget_versions(self, before_ms: int) -> None:
         pass
 
