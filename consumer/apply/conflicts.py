@@ -27,6 +27,7 @@ from cdcbus.consumer.apply.writer import (
     write_net,
 )
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.merge.fold import AlikeKeys
 from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow, makes_void, target_tables
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
@@ -160,13 +161,15 @@ class ConflictResolver:
                 report = write_net(self.task, self.transaction, steps)
         except (DataError, TargetRejected) as error:
             is_whole = len(steps) == len(self.steps)
-            if is_whole and isinstance(error, RowConflict):
-                # Halves of a long chain of rows that wait for each other would be many.
-                if self._resolve_levels():
-                    return
-                if self.part.is_hasty:
-                    reason = _blocked_reason(self.part.partition, steps[0], error)
-                    raise Blocked(self.part.begin, reason) from None
+            # Halves of a long chain of rows that wait for each other would be many.
+            may_order = isinstance(error, AlikeKeys) or (
+                is_whole and isinstance(error, RowConflict)
+            )
+            if may_order and self._resolve_levels(begin, end):
+                return
+            if is_whole and isinstance(error, RowConflict) and self.part.is_hasty:
+                reason = _blocked_reason(self.part.partition, steps[0], error)
+                raise Blocked(self.part.begin, reason) from None
             middle = middle_of(steps)
             if middle == 0:
                 self._resolve_record(begin, end)
@@ -185,12 +188,13 @@ class ConflictResolver:
         self.report.add(report)
         self.done = end
 
-    def _resolve_levels(self) -> bool:
-        """Applies all steps level by level; returns whether the target accepts them. Levels do not
+    def _resolve_levels(self, begin: int, end: int) -> bool:
+        """Applies steps level by level; returns whether the target accepts them. Levels do not
         keep the order of rows that the target's foreign keys change."""
-        if any(table.cascades for table in target_tables(self.steps).values()):
+        steps = self.steps[begin:end]
+        if any(table.cascades for table in target_tables(steps).values()):
             return False
-        parts = levels(self.steps)
+        parts = levels(steps)
         report = BatchReport()
         if len(parts) < 2:
             return False
@@ -201,7 +205,7 @@ class ConflictResolver:
         except (DataError, TargetRejected):
             return False
         self.report.add(report)
-        self.done = len(self.steps)
+        self.done = end
         return True
 
     def _resolve_record(self, begin: int, end: int) -> None:

@@ -9,6 +9,7 @@ from itertools import groupby, repeat
 from operator import attrgetter
 
 from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.plugins.loaders.cells.equal_keys import folded_key, folds
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, Origin, Row
 
@@ -52,9 +53,10 @@ def _file_number(origin: Origin) -> str:
 
 def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
     """Cuts steps in source order into levels, so that no level brings a unique value
-    which another row of the same level frees. Writing the levels one after the other,
-    each as its net effect, leaves the same rows as writing the steps one by one. There
-    are as many levels as the longest chain of rows that wait for each other."""
+    which another row of the same level frees, nor has rows whose keys may be equal at the
+    target. Writing the levels one after the other, each as its net effect, leaves the same
+    rows as writing the steps one by one. There are as many levels as the longest chain of
+    rows that wait for each other."""
     found: list[list[MappedChange]] = []
     # The last level of each row.
     rows: dict[Hashable, int] = {}
@@ -69,7 +71,7 @@ def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
             base = level + 1
         else:
             ids = [(table, key) for key in step.keys or ((),)]
-            touched = [*_unique_values(step)]
+            touched = [*_unique_values(step), *_alike(step)]
             level = base
             for row in ids:
                 level = max(level, rows.get(row, 0))
@@ -111,6 +113,14 @@ def _unique_values(step: MappedChange) -> Iterator[Hashable]:
         for value in (old, new):
             if value is not None:
                 yield table.id, names, value
+
+
+def _alike(step: MappedChange) -> Iterator[Hashable]:
+    """The step's keys in a form that is the same for all that the target may treat as equal."""
+    table = step.plan.target
+    if folds(table):
+        for key in step.keys:
+            yield table.id, folded_key(key)
 
 
 def _values(row: Row, names: Sequence[str]) -> tuple[str, ...] | None:

@@ -22,9 +22,14 @@ from cdcbus.consumer.merge.whole_row import (
 )
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.loaders.cells.canonical import SPELLINGS, exactly, folded, holding
-from cdcbus.plugins.loaders.cells.equal_keys import folds
+from cdcbus.plugins.loaders.cells.canonical import SPELLINGS, exactly, holding
+from cdcbus.plugins.loaders.cells.equal_keys import folded_key, folds
 from cdcbus.plugins.rowchange import Op, Row, RowChange
+
+
+class AlikeKeys(DataError):
+    """Rows that cannot be written together, as their keys may be equal at the target."""
+
 
 # Whether its rows may be inserted, and their columns.
 _Group = tuple[bool, tuple[str, ...]]
@@ -46,7 +51,8 @@ def merge(
     `changes` are mapped (target names), of this table only, in source order. An update's row is
     inserted where the target lacks it if `insert_on_update`, if its insert is in `changes` too, or
     if its key changed. A deleted key is deleted even if its insert was seen: after a replay the
-    target can hold the row. Raises DataError for a row that cannot be placed without guessing; also
+    target can hold the row. Raises AlikeKeys where the target may take keys of different rows for
+    equal, and DataError for a row that cannot be placed without guessing; also
     for a change of the key that lacks columns, unless it is the row's only change and `may_move`:
     no other partition has changes of these rows.
     """
@@ -220,17 +226,17 @@ class _Fold:
             ) from None
 
     def tell_apart(self) -> None:
-        """Raises DataError where keys may be equal at the target: one by one, the target decides
-        whether they are."""
+        """Raises AlikeKeys where keys may be equal at the target: one after the other, the target
+        decides whether they are."""
         written: set[Key] = set()
         for key, net in self.nets.items():
             if net.row is None:
                 continue
-            as_equal = tuple(cell and folded(cell) for cell in key)
+            as_equal = folded_key(key)
             if as_equal in written:
-                raise DataError(
+                raise AlikeKeys(
                     f"table {self.table.id}: keys that differ in the source may be equal at the "
-                    "target, so they are applied one by one"
+                    "target, so they are applied one after the other"
                 )
             written.add(as_equal)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.loaders.cells.canonical import FILLED_UP, WHOLE
+from cdcbus.plugins.loaders.cells.canonical import FILLED_UP, WHOLE, folded
 from cdcbus.plugins.rowchange import Cell
 
 Key = tuple[Cell, ...]
@@ -27,6 +27,11 @@ def folding_places(table: TargetTable) -> list[int]:
         if column.is_folding:
             places.append(place)
     return places
+
+
+def folded_key(key: Key) -> Key:
+    """A form that is the same for all keys that collations may treat as equal."""
+    return tuple(cell and folded(cell) for cell in key)
 
 
 def _folding_names(table: TargetTable) -> str:

@@ -65,7 +65,7 @@ def play(shop: Shop, target: str, seed: int, *, tables: int, rows: int, kills: i
         run(shop, "schema", "apply", str(load.file), "--yes")
         with writing(source, shop.name, made, seed):
             kill(shop, [fetch, load], link, choose, kills)
-        run(shop, "verify", str(load.file), "--patience", "90", "--show-values")
+        run(shop, "verify", str(load.file), "--patience", "240", "--show-values")
     records = committed_canal(shop.addresses.kafka, shop.name)
     for table in made:
         assert in_topic(records, table) == at_source(shop, table), table.ddl

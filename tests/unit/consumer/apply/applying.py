@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, TopicConfig
@@ -51,6 +52,15 @@ def target(**options: object) -> MemoryTarget:
         CHILDREN: table(CHILDREN, "id", "parent"),
     }
     return MemoryTarget(tables, **options)  # type: ignore[arg-type]
+
+
+def folding_target(**options: object) -> MemoryTarget:
+    """One whose catalog says that different texts can be equal in the parents' key."""
+    made = target(**options)
+    parents = made.tables[PARENTS]
+    columns = {**parents.columns, "id": replace(parents.columns["id"], is_folding=True)}
+    made.tables[PARENTS] = replace(parents, columns=columns)
+    return made
 
 
 class Made:

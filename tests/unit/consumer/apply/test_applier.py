@@ -17,6 +17,7 @@ from tests.unit.consumer.apply.applying import (
     TASK,
     apply,
     child,
+    folding_target,
     parent,
     row,
     table,
@@ -48,6 +49,20 @@ def test_without_merging_each_change_is_written_by_itself_in_order() -> None:
     loader = target(is_merging=False)
     apply(loader, *changes)
     assert loader.statements == ["parents", "children", "parents"]
+
+
+def test_rows_whose_keys_only_may_be_equal_are_written_in_as_many_batches_as_such_keys() -> None:
+    """A collation may take a, A and \u00e4 for equal; that of this target does not."""
+    loader = folding_target()
+    changes = []
+    for number in range(200):
+        for spelling in ("a", "A", "\u00e4"):
+            changes.append(parent(Op.INSERT, row(f"{spelling}{number}", f"{spelling}{number}")))
+    changes.append(parent(Op.UPDATE, row("a7", "other"), row("a7", "a7")))
+    apply(loader, *changes)
+    assert loader.statements == ["parents"] * 4
+    assert len(loader.rows[PARENTS]) == 600
+    assert loader.rows[PARENTS]["a7",]["v"] == "other"
 
 
 # Ways
