@@ -1,15 +1,19 @@
-"""What `cdcbus task check` finds out about task files, and how it is printed."""
+"""The command `cdcbus task check`: what it finds out about tasks, and how it is printed."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 from rich.table import Table
 from rich.text import Text
 
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.rows import wide_console
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.config import read_task
@@ -37,6 +41,32 @@ class Checked:
         if strict:
             bad.add("warning")
         return bad.isdisjoint([*_severities(self.diagnostics), *_outcomes(self.results or ())])
+
+
+@click.command("check")
+@click.argument("words", nargs=-1, required=True, metavar="FILE|ID...")
+@click.option("--offline", is_flag=True, help="Read the files only, connect to nothing.")
+@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@json_option
+@bus_options
+def check(
+    words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings
+) -> None:
+    """Report what is wrong or odd in tasks and in the systems they connect to, and where a start
+    would begin.
+
+    Each argument is a task FILE, or the ID of a task in ZooKeeper. Runs and changes nothing: no
+    position, no table, no offset of a group.
+    """
+    checked = []
+    for word in words:
+        checked.append(check_word(word, bus, offline))
+        if not as_json:
+            print_checked(checked[-1])
+    if as_json:
+        print_json([as_fields(each, strict) for each in checked])
+    if not all(each.is_good(strict) for each in checked):
+        sys.exit(1)
 
 
 def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
