@@ -11,6 +11,7 @@ from cdcbus.tasks.foreign.conversion import (
     Conversion,
     Rule,
     all_inside,
+    either,
     fetch_keys,
     inside,
     literal_table,
@@ -64,8 +65,10 @@ def _tables(made: Conversion) -> None:
     key = "canal.instance.filter.regex"
     # canal's default: all tables.
     white = split_regexes(made.settings.get(key, "") or r".*\..*")
-    black = split_regexes(made.settings.get("canal.instance.filter.black.regex", ""))
-    made.filter(white, black, key)
+    made.filter(white, [], key)
+    key = "canal.instance.filter.black.regex"
+    if black := split_regexes(made.settings.get(key, "")):
+        made.put_filter(either(black), key, "consumer.source.blackFilter")
 
 
 def _start(made: Conversion) -> None:
@@ -140,22 +143,11 @@ def _topics(made: Conversion, key: str, value: str) -> None:
 
 
 def _partition_hash(made: Conversion, key: str, value: str) -> None:
-    for item in filter(None, map(str.strip, re.split(r"[;,]", value))):
-        table, colon, columns = item.partition(":")
-        if columns == "$pk$":
-            # The default here, too.
-            continue
-        found = literal_table(table)
-        if found is None or not colon:
-            made.warning(
-                key,
-                f"not carried over: {item}; here the primary key chooses the partition, or "
-                "loader.source.partitionKey.SCHEMA.TABLE for a table by its name",
-            )
-            continue
-        made.put(f"loader.source.partitionKey.{found[0]}.{found[1]}", columns.replace("^", ","))
+    made.put("loader.source.partitionHash", ",".join(re.split(r"[;,]", value)))
     made.note(
-        key, "keys are hashed as Kafka's own clients do: rows go to other partitions than canal's"
+        key,
+        "keys are hashed as Kafka's own clients do: rows go to other partitions than canal's; and "
+        "tables without a match are spread by their primary key, not all sent to partition 0",
     )
 
 

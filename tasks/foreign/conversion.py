@@ -106,13 +106,13 @@ class Conversion:
         """Sets the tables to read as one regular expression, which also leaves tables out."""
         regex = ".*"
         if included:
-            regex = _either(included)
+            regex = either(included)
         if excluded:
-            regex = f"(?!{_either(excluded)}\\Z){regex}"
+            regex = f"(?!{either(excluded)}\\Z){regex}"
         self.put_filter(regex, key)
 
-    def put_filter(self, regex: str, key: str) -> None:
-        """Sets the filter for `schema.table`. One that cannot be carried over is an error, as other
+    def put_filter(self, regex: str, key: str, ours: str = "consumer.source.filter") -> None:
+        """Sets a filter for `schema.table`. One that cannot be carried over is an error, as other
         rows would be sent."""
         try:
             re.compile(regex)
@@ -121,7 +121,7 @@ class Conversion:
                 key, f"not carried over: Java's regular expression is none here: {error}; change it"
             )
             return
-        self.put("consumer.source.filter", regex)
+        self.put(ours, regex)
 
     def map_column(self, key: str, table: tuple[str, str], ours: str, value: str) -> None:
         """Sets a key of `mapper[i]` for one source table. A key without effect in a fetch task is
@@ -220,5 +220,5 @@ def address(host: str, port: str) -> str:
     return f"{bare}:{port}"
 
 
-def _either(regexes: list[str]) -> str:
+def either(regexes: list[str]) -> str:
     return f"(?:{'|'.join(regexes)})"

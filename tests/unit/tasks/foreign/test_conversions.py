@@ -134,14 +134,17 @@ def test_canals_tables_topics_and_partitions_are_carried_over() -> None:
     )
     keys = made.finished()
     regex = re.compile(keys["consumer.source.filter"])
+    black = re.compile(keys["consumer.source.blackFilter"])
     tables = ("shop.orders", "shop.tmp_1", "bank.acc", "bank.acc2", "x.y")
-    assert [bool(regex.fullmatch(table)) for table in tables] == [True, False, True, False, False]
+    assert [bool(regex.fullmatch(table)) for table in tables] == [True, True, True, False, False]
+    assert [bool(black.fullmatch(table)) for table in tables] == [False, True, False, False, False]
     assert keys["loader.source.dynamicTopic"] == r"shop\..*,bank"
-    assert keys["loader.source.partitionKey.shop.orders"] == "id,customer"
+    rules = r"shop.orders:id^customer,.*\..*:$pk$,bank.x"
+    assert keys["loader.source.partitionHash"] == rules
     assert keys["consumer.source.address"] == "db1:3306,db2:3306"
     assert keys["consumer.offset"] == "mysql-bin.000003:154"
     assert keys["loader.source.canalCompat"] == "true"
-    assert "canal.mq.partitionHash" in warned(made)  # bank.x by the table's name
+    assert "canal.mq.partitionHash" not in warned(made)
 
 
 def test_canal_without_a_place_does_not_begin_at_the_end() -> None:
