@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cdcbus.plugins.mysql.sql_types import GEOMETRIES
 from cdcbus.producer.ddl.table_schema import (
-    GEOMETRIES,
     PRIMARY,
     Action,
     AddColumn,

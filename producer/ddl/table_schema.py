@@ -146,11 +146,6 @@ class TableSchema:
 
 
 PRIMARY = "PRIMARY"
-GEOMETRIES = (
-    *("geometry", "point", "linestring", "polygon"),
-    *("multipoint", "multilinestring", "multipolygon"),
-    *("geomcollection", "geometrycollection"),
-)
 # Types whose size is a length, in characters or bytes.
 _SIZED = {"char", "varchar", "text", "binary", "blob", "varbinary"}
 ROW_TIMES = ("row_start", "row_end")

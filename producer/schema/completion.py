@@ -8,7 +8,8 @@ from dataclasses import replace
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
+from cdcbus.plugins.mysql.sql_types import GEOMETRIES
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.ddl.type_names import labels_in
 from cdcbus.producer.decoding.column_types import (
     BINARY,

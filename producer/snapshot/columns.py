@@ -17,9 +17,9 @@ from enum import IntEnum
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.mysql.sql_types import GEOMETRIES
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer.ddl.table_schema import (
-    GEOMETRIES,
     TableColumn,
     TableSchema,
     character_bytes,

@@ -13,10 +13,11 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, SourceRefused, SourceUnavailable
 from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.mysql.sql_types import GEOMETRIES
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.plugins.transform.route import Route
 from cdcbus.producer.config import FetchTask, SourceConfig
-from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.ddl.type_names import labels_in
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers

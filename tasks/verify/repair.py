@@ -25,9 +25,9 @@ from cdcbus.plugins.errors import BusRejected, ConfigError, SourceRefused, Unrea
 from cdcbus.plugins.kafka.client.errors import drop_unsent
 from cdcbus.plugins.kafka.producer import KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text
+from cdcbus.plugins.mysql.sql_types import sql_type_number
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Origin, RowChange, Table
-from cdcbus.producer.ddl.table_schema import GEOMETRIES
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import source_connection
@@ -272,44 +272,11 @@ class _Sender(KafkaWriter[str]):
         self._failure = BusRejected(refused)
 
 
-SQL_TYPES: Final = {
-    "tinyint": -6,
-    "smallint": 5,
-    "mediumint": 4,
-    "int": 4,
-    "bigint": -5,
-    "bit": -7,
-    "float": 7,
-    "double": 8,
-    "decimal": 3,
-    "date": 91,
-    "time": 92,
-    "year": 12,
-    "datetime": 93,
-    "timestamp": 93,
-    "char": 1,
-    "varchar": 12,
-    "json": 12,
-    "enum": 4,
-    "set": -7,
-    "binary": 2004,
-    "varbinary": 2004,
-    "vector": 2004,
-    **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), 2005),
-    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob", *GEOMETRIES), 2004),
-}
-# The next wider type, which holds the upper half of the unsigned range.
-UNSIGNED: Final = {"tinyint": 5, "smallint": 4, "int": -5, "bigint": 3}
-
-
 def _described(side: SourceSide) -> Table:
     """The source table as the fetch task's records describe it."""
     mapped = side.table.mapped
     columns = []
     for column, known in zip(mapped.source.columns, mapped.schema.columns, strict=True):
-        # 12 is VARCHAR.
-        number = SQL_TYPES.get(known.data_type, 12)
-        if "unsigned" in known.type:
-            number = UNSIGNED.get(known.data_type, number)
+        number = sql_type_number(known.data_type, is_unsigned="unsigned" in known.type)
         columns.append(replace(column, sql_type=number))
     return replace(mapped.source, columns=tuple(columns))
