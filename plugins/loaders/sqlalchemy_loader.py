@@ -36,6 +36,7 @@ from cdcbus.plugins.loaders.marking import Marking
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.loaders.transaction import JdbcTransaction
 from cdcbus.plugins.rowchange import Column, TableId
+from cdcbus.plugins.transform.selectors import lowered
 
 LOG = logging.getLogger(__name__)
 OFFSET_TABLE = f"table {offset_table.TABLE}"
@@ -52,7 +53,8 @@ class JdbcBatch:
         self._database = database
         self._task_id = task_id
         self._tables: dict[TableId, TargetTable] = {}
-        self._cascades: list[CascadingKey] | None = None
+        # All keys of the target, and whether it takes names that differ in case for one.
+        self._cascades: tuple[list[CascadingKey], bool] | None = None
         self._coarse: dict[TableId, bool] = {}
         # with the key that the target table had
         self._version_tables: dict[TableId, tuple[list[TargetColumn], TargetTable]] = {}
@@ -80,11 +82,13 @@ class JdbcBatch:
             table = reflect(connection, catalog, database.dialect.name, name)
             if table is None:
                 return None
-            keys = self._cascades
-            if keys is None:
+            known = self._cascades
+            if known is None:
                 # Of all tables at once, as MariaDB opens each table of the server to answer.
-                keys = self._cascades = cascading_keys(connection, catalog)
-        of_table = [key for key in keys if table.id in (key.child, key.parent)]
+                keys = cascading_keys(connection, catalog)
+                known = self._cascades = keys, folds_names(connection, catalog)
+        keys, is_folding = known
+        of_table = [key for key in keys if _is_of(key, table.id, is_folding=is_folding)]
         return replace(table, cascades=tuple(of_table))
 
     def is_one_table(self, names: Collection[TableId]) -> bool:
@@ -343,3 +347,10 @@ class JdbcSingle(JdbcBatch):
     """Like JdbcBatch, but row by row in source order."""
 
     is_merging = False
+
+
+def _is_of(key: CascadingKey, table: TableId, *, is_folding: bool) -> bool:
+    """Whether the key changes rows of the table, or by it. `is_folding`: the server takes names
+    that differ in case for one, so the table may be asked for by another than the key has."""
+    tables = (key.child, key.parent)
+    return table in tables or (is_folding and lowered(table) in map(lowered, tables))

@@ -10,12 +10,13 @@ import pytest
 
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask
-from cdcbus.plugins.contracts import CascadingKey
+from cdcbus.plugins.contracts import CascadingKey, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import CANAL, applying, server, task  # noqa: F401
+from tests.support.servers.private_mariadb import private_mariadb
 from tests.support.topics.records import records_of
 
 pytestmark = pytest.mark.integration
@@ -178,3 +179,20 @@ def test_the_keys_are_found_and_a_warning_names_them_once(
     told = [line for line in caplog.messages if "foreign keys with actions" in line]
     assert len(told) == 3
     assert f"{names[1]} to {names[0]} ON DELETE SET NULL ON UPDATE CASCADE" in told[0]
+
+
+def test_the_keys_are_found_where_the_server_keeps_names_in_lower_case() -> None:
+    """lower_case_table_names=1: it finds a table under any spelling."""
+    with private_mariadb("--lower-case-table-names=1") as server:
+        server.execute(
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.par (id INT PRIMARY KEY)",
+            "CREATE TABLE shop.ch (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES "
+            "shop.par (id) ON DELETE CASCADE)",
+        )
+        at = server.database
+        target = JdbcTarget(f"jdbc:mysql://{at.host}:{at.port}/shop", at.user, at.password)
+        with closing(make_loader("JdbcBatch", target)) as loader:
+            found = loader.table(TableId("Shop", "Par"))
+    assert found is not None
+    assert len(found.cascades) == 1
