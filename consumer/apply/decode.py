@@ -137,9 +137,9 @@ class Decoder:
         return None if self._task.is_heartbeat(table.id) else []
 
     def targets(self, sources: Collection[TableId]) -> set[TableId]:
-        """The target tables of these source tables."""
+        """The target tables of those source tables that are applied, as the target names them."""
         targets: set[TableId] = set()
         for source in sources:
-            for route in self._plans.routes(source):
-                targets.add(route.target)
+            if self._wanted.table(source):
+                targets.update(map(self._plans.target_id, self._plans.routes(source)))
         return targets

@@ -112,6 +112,12 @@ class TargetPlans:
             self._altered.append(f"ALTER of {target.id}: wider columns")
         return after
 
+    def target_id(self, route: Route) -> TableId:
+        """The route's target table as the target spells its name; as the route does where it lacks
+        the table."""
+        table = self._loader.table(route.target)
+        return route.target if table is None else table.id
+
     def target(self, route: Route) -> TargetTable:
         """The target table of a route. Raises UnmappedColumn, TargetMisconfigured."""
         table = self._loader.table(route.target)
@@ -144,6 +150,9 @@ class TargetPlans:
     def _warn_of_losses(self, plan: Plan) -> None:
         """Warns where the target cannot hold all rows or cells of the source, each case once."""
         source, target = plan.source, plan.target
+        # A record of a TRUNCATE has neither columns nor a key.
+        if not source.columns:
+            return
         had_key = (source.id, target.id) in self._keyed
         if source.key:
             self._keyed.add((source.id, target.id))

@@ -54,7 +54,9 @@ class MemoryTarget:
         self.rows = {name: self.rows.get(name, {}) for name in self.tables}
 
     def table(self, name: TableId) -> TargetTable | None:
-        return self.tables.get(name)
+        """Like loaders, in any case where the name is not there as it is written."""
+        in_any_case = {str(known).lower(): table for known, table in self.tables.items()}
+        return self.tables.get(name) or in_any_case.get(str(name).lower())
 
     def refresh(self, name: TableId) -> None:
         self.refreshed.append(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -44,15 +45,18 @@ RULES = (
 )
 
 
-def target(unique: tuple[tuple[str, ...], ...] = ()) -> MemoryTarget:
+def target(
+    unique: tuple[tuple[str, ...], ...] = (), spelled: Callable[[str], str] = str
+) -> MemoryTarget:
+    """`spelled`: how the target writes the names of its tables."""
     columns = {
         "orders": ("id", "a", "b"),
         "lines": ("id", "first", "b"),
         "notes": ("second", "id", "a", "more"),
     }
     tables = {
-        TableId("shop", name): TargetTable(
-            TableId("shop", name),
+        TableId("shop", spelled(name)): TargetTable(
+            TableId("shop", spelled(name)),
             {column: TargetColumn(column, "text") for column in members},
             ("id",),
             unique if name == "orders" else (),
@@ -126,13 +130,20 @@ def applied(
     odd=st.sampled_from([0.0, 0.0, 0.01]),
     is_unique=st.booleans(),
     skipped=st.sampled_from([[], [], [Op.DELETE, Op.TRUNCATE], [Op.UPDATE], list(Op)]),
+    spelled=st.sampled_from([str, str.upper]),
 )
 def test_both_ways_leave_the_same_target_and_report(
-    converter: str, seed: int, size: int, odd: float, is_unique: bool, skipped: list[Op]
+    converter: str,
+    seed: int,
+    size: int,
+    odd: float,
+    is_unique: bool,
+    skipped: list[Op],
+    spelled: Callable[[str], str],
 ) -> None:
     changes = history(seed, size, odd)
     unique = (("a", "b"),) if is_unique else ()
-    by_columns, one_by_one = target(unique), target(unique)
+    by_columns, one_by_one = target(unique, spelled), target(unique, spelled)
     results: list[object] = []
     for loader, least in ((by_columns, columnar.MIN_RECORDS), (one_by_one, size + 1)):
         with pytest.MonkeyPatch.context() as patched:
@@ -149,6 +160,25 @@ def test_both_ways_leave_the_same_target_and_report(
                 results.append(str(error))
     assert results[0] == results[1]
     assert by_columns.rows == one_by_one.rows
+
+
+@pytest.mark.parametrize("size", [50, 300])
+def test_a_truncate_of_a_table_that_the_target_spells_otherwise_empties_it(size: int) -> None:
+    orders = SOURCES["orders"]
+    origins = [Origin("mysql-bin.000001", number, "", 1, 1) for number in range(size)]
+    old = {"id": "-1", "a": None, "b": None}
+    changes = [
+        RowChange(orders, Op.INSERT, None, old, origins[0]),
+        RowChange(orders, Op.TRUNCATE, None, None, origins[1]),
+    ]
+    for origin in origins[2:]:
+        row = {"id": str(origin.pos), "a": None, "b": None}
+        changes.append(RowChange(orders, Op.INSERT, None, row, origin))
+    loader = target(spelled=str.upper)
+    applied(loader, changes, "canalRow")
+    assert loader.rows[TableId("shop", "ORDERS")].keys() == {
+        (str(number),) for number in range(2, size)
+    }
 
 
 @pytest.mark.parametrize("size", [5, 900])

@@ -61,6 +61,10 @@ def test_a_source_that_loses_its_key_is_warned_of(warned: Warned) -> None:
     ]
 
 
+def test_a_truncate_whose_record_has_no_columns_does_not_lose_the_key(warned: Warned) -> None:
+    assert warned(("id",), table("id"), table(names=())) == []
+
+
 @pytest.mark.parametrize(
     ("key", "source"),
     [
