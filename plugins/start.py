@@ -1,4 +1,4 @@
-"""Where a task starts when ZooKeeper holds no position for it: the typed forms of
+"""Where a task's first start begins, unless a position was set: the typed forms of
 `consumer.offset` and `firstConsumeFrom`."""
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class SnapshotMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FetchTask:
-    """Binlog to Kafka. `start` says where to begin when ZooKeeper holds no position; None =
+    """Binlog to Kafka. `start` says where the first start begins, unless a position was set; None =
     refuse. `on_position_lost`: where to resume when the server no longer has the next event;
     None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
     `skips_statements`: skips changes by statements that were logged as text, and continues.

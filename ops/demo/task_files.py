@@ -84,7 +84,7 @@ def _write_secrets(file: Path, addresses: Addresses) -> None:
 
 
 SNAPSHOT = """\
-# Where to start while ZooKeeper holds no position: here with the changes from now on.
+# Where the first start begins, unless a position was set: here with the changes from now on.
 consumer.offset=latest
 # And the existing rows, once, while the binlog is followed.
 consumer.snapshot=initial"""
@@ -92,7 +92,7 @@ consumer.snapshot=initial"""
 
 def _offset(start: BinlogPosition) -> str:
     return f"""\
-# Where to start while ZooKeeper holds no position: here the shop's tables were created, still empty.
+# Where the first start begins, unless a position was set: here the shop's tables were created, still empty.
 consumer.offset={start}"""
 
 
@@ -148,7 +148,7 @@ consumer.converter=canalRow
 consumer.source.servers={addresses.kafka}
 # Several topics are separated by commas; each has a position of its own.
 consumer.source.topics={TOPIC}
-# Where to start while ZooKeeper holds no position.
+# Where the first start begins, unless a position was set.
 consumer.source.firstConsumeFrom=earliest
 # Only these tables, by their name at the source. Without this line: all.
 consumer.includes={tables}

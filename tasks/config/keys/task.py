@@ -227,10 +227,11 @@ CONSUMER_KEYS = (
         "consumer.offset",
         START,
         "",
-        "Where to start when ZooKeeper holds no position. KafkaFetch: the last processed offset, a "
-        "replay `a-b` (both included, then the task ends), `earliest`, `latest`, or an ISO time. "
-        "CanalFetch: a binlog file, `file:position`, a GTID set, `earliest`, `latest`, or an ISO "
-        "time. Times without a zone are UTC.",
+        "Where the task's first start begins, unless a position was set. Later starts resume where "
+        "the task was. KafkaFetch: the last processed offset, a replay `a-b` (both included, then "
+        "the task ends), `earliest`, `latest`, or an ISO time. CanalFetch: a binlog file, "
+        "`file:position`, a GTID set, `earliest`, `latest`, or an ISO time. Times without a zone "
+        "are UTC.",
         "only a binlog file name works",
     ),
     Key(

@@ -34,7 +34,8 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.group",
         TEXT,
         "",
-        "The consumer group whose committed offsets apply when ZooKeeper has no position.",
+        "The consumer group whose committed offsets the first start uses, unless a position or "
+        "`consumer.offset` was set.",
         "default `<ip>_<user>`",
         Route.FROM_KAFKA,
     ),
@@ -43,8 +44,8 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.firstConsumeFrom",
         EDGE,
         "",
-        "Where to start when nothing else says so: `earliest` or `latest`. If unset, the task "
-        "refuses to start.",
+        "Where the first start begins when nothing else says so: `earliest` or `latest`. If unset, "
+        "the task refuses to start.",
         "default earliest",
         Route.FROM_KAFKA,
     ),
