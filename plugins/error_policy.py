@@ -166,7 +166,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     UnusableHistory: Policy(
         Action.STOP,
-        "Delete the ZooKeeper node named above, then start the task again.",
+        "Delete the znode named above, then start the task again.",
         _STARTED,
     ),
     UnreadableEvent: Policy(

@@ -77,7 +77,7 @@ def protect(yes: bool, as_json: bool, bus: BusSettings) -> None:
     if as_json:
         print_json({"user": user, "nodes": count})
     else:
-        click.echo(f"{count} nodes in ZooKeeper belong to user {user}")
+        click.echo(f"{count} znodes in ZooKeeper belong to user {user}")
 
 
 def _print_table(bus: BusSettings) -> None:

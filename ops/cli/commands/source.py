@@ -51,7 +51,7 @@ def source() -> None:
 @_name
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...", callback=_read_pairs)
 @click.option(
-    "--file", "is_file", is_flag=True, help="Write the properties file, not the ZooKeeper node."
+    "--file", "is_file", is_flag=True, help="Write the properties file, not the znode."
 )
 @click.option("--replace", "is_replacing", is_flag=True, help="Overwrite an existing one.")
 @bus_options

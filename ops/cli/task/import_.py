@@ -67,10 +67,10 @@ def import_task(
 ) -> None:
     """Put the tasks of FILES into ZooKeeper, all or none, at /datas/task/ID/dist/SWIMLANE.
 
-    A FILE is a task file, or porter's JSON from such a node. Placeholders stay as they are written.
-    An inline secret is encrypted with the key of the setting secret.keyFile; without a key it is
-    refused. Errors and warnings are printed on standard error, as by `cdcbus task check`, and a
-    task with errors is refused; with --output it is written nevertheless, and the exit code is 1.
+    A FILE is a task file, or porter's JSON from such a znode. Placeholders stay as they are
+    written. An inline secret is encrypted with the key of the setting secret.keyFile; without a key
+    it is refused. Errors and warnings are printed on standard error, as by `cdcbus task check`, and
+    a task with errors is refused; with --output it is written nevertheless, and the exit code is 1.
 
     Settings of canal (canal.properties and instance.properties, in one command), Debezium (Kafka
     Connect's JSON, Debezium Server's properties) and Maxwell (config.properties) become task files

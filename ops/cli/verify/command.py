@@ -135,12 +135,12 @@ def verify(
 ) -> None:
     """Prove that the target tables of a consumer task equal the source tables.
 
-    Both databases sum up checksums of the mapped columns, chunk by chunk; where they differ, rows
-    are read from both and compared as the task would write them. A row that differs is rechecked
-    once the changes up to then have arrived, so tables can change meanwhile. Changes nothing except
-    with --repair or --prune. The result for all tables of a task that is named by its ID is kept
-    for --last and the console. Exits 0 when all rows are equal, 1 when some differ, 2 when it could
-    not find out.
+    Both databases hash the mapped columns, chunk by chunk, if they can produce the same texts.
+    Otherwise, and where hashes differ, rows are read from both and compared as the task would write
+    them. A row that differs is rechecked once the changes up to then have arrived, so tables can
+    change meanwhile. Changes nothing except with --repair or --prune. The result for all tables of
+    a task that is named by its ID is kept for --last and the console. Exits 0 when all rows are
+    equal, 1 when some differ, 2 when it could not find out.
     """
     if is_last:
         show_last(word, bus, as_json=as_json)
