@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cdcbus.producer.server.privileges import read_grants
 from tests.integration.docs.conftest import PageReader
 from tests.integration.docs.reading import commands
 from tests.support.changes.shop import Shop
@@ -83,8 +84,32 @@ def test_http(read: PageReader, shop: Shop) -> None:
         assert "ada" in page.run("cdcbus audit")
 
 
-def test_security(read: PageReader) -> None:
-    with read("docs/security.md") as page:
+def test_security(read: PageReader, shop: Shop) -> None:
+    user = f"{shop.name}u"
+    with read("docs/security.md", **{r"\bcdc\b": user}) as page:
         page.type("cdcbus node rm nobody", 1)  # so that there is something in the tree
         page.write("cdcbus.properties", "zookeeper.auth=ada:a-secret\n")
         page.run("cdcbus config protect", typed="y\n")
+
+        mysql = page.own(page.line("CREATE USER cdc"))
+        try:
+            shop.cursor.execute(mysql)
+            shop.cursor.execute(page.own(page.line("GRANT REPLICATION SLAVE")))
+            shop.cursor.execute(page.own(page.line("GRANT SELECT ON")))
+            shop.cursor.execute(f"SHOW GRANTS FOR {user}")
+            grants = read_grants(row[0] for row in shop.cursor.fetchall())
+            assert grants.lacking == [] and grants.readable == [f"{shop.name}.*"]
+        finally:
+            shop.cursor.execute(f"DROP USER IF EXISTS {user}")
+        try:
+            shop.mariadb(mysql)
+            shop.mariadb(page.own(page.line("GRANT SELECT, INSERT, UPDATE, DELETE, CREATE")))
+        finally:
+            shop.mariadb(f"DROP USER IF EXISTS {user}")
+        shop.postgresql(page.own(page.line("CREATE ROLE cdc")))
+        try:
+            shop.postgresql(page.own(page.line("GRANT USAGE, CREATE ON SCHEMA")))
+            shop.postgresql(page.own(page.line("GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE")))
+        finally:
+            shop.postgresql(f"DROP OWNED BY {user}")
+            shop.postgresql(f"DROP ROLE {user}")
