@@ -13,6 +13,10 @@ RUN_BY = {
     "docs/http.md": ("cdcbus audit",),
     "docs/operating.md": ("cdcbus prepare", "cdcbus task list"),
     "tests/integration/ops/demo/test_demo.py": ("make demo", "cdcbus demo --snapshot"),
+    "tests/integration/ops/test_dockerfile.py": (
+        "pip wheel --no-deps --wheel-dir wheels .",
+        "pip install wheels/*.whl",
+    ),
     "tests/integration/ops/test_package.py": (
         "pip install cdcbus",
         "pip install ./examples/alarm_channel",

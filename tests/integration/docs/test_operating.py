@@ -62,19 +62,26 @@ def test_operating(read: PageReader, shop: Shop) -> None:
         wait_until(lambda: len(shop.postgresql(statement)) == count, f"{count} rows at the target")
 
     with read("docs/operating.md", **{rf"\b{each}\b": ours for each, ours in ids.items()}) as page:
-        fetch = page.write("shop.properties", fetch_text(f"{name}-0", at.source, at.kafka, name))
-        page.write("orders.properties", load_text(ids["1084"], at, name))
-        page.write("kafka-to-postgresql.properties", load_text(ids["242"], at, name))
+        to_kafka, to_postgresql = f"{name}-to-kafka", f"{name}-to-postgresql"
+        fetch = page.write(
+            "shop-to-kafka.properties", fetch_text(to_kafka, at.source, at.kafka, name)
+        )
+        page.write("shop-to-postgresql.properties", load_text(to_postgresql, at, name))
+        # two more that load the topic: for the runbook, which has other ids
+        page.write("1084.properties", load_text(ids["1084"], at, name))
+        page.write("242.properties", load_text(ids["242"], at, name))
         page.write("tasks/new.properties", load_text(f"{name}-new", at, name))
 
         page.run("cdcbus prepare")
+        page.run("cdcbus task import shop-to-kafka.properties")
+        page.run("cdcbus schema apply shop-to-postgresql --schemas", typed="y\n")
+        page.run("cdcbus task check shop-to-kafka shop-to-postgresql")
         with page.begin("cdcbus node run"):
-            page.type(f"cdcbus task import {fetch} kafka-to-postgresql.properties")
-            page.run("cdcbus task import orders.properties")
-            page.run("cdcbus schema apply 1084 --schemas", typed="y\n")
-            page.run("cdcbus task check 1084")
-            page.run("cdcbus task start 1084")
-            assert "WORKING" in page.run("cdcbus task list")
+            page.run("cdcbus task start shop-to-kafka shop-to-postgresql")
+            assert to_postgresql in page.run("cdcbus task list")
+            page.type(f"cdcbus task stop {to_kafka} {to_postgresql}")
+            page.type(page.own("cdcbus task import 1084.properties 242.properties"))
+            page.type(page.own("cdcbus task start 1084"))
 
             with page.begin("cdcbus task run FILE", FILE=str(fetch)) as said:
                 until_said(said, "reads the binlog")
@@ -84,14 +91,14 @@ def test_operating(read: PageReader, shop: Shop) -> None:
             page.run("cdcbus task run FILE --until WHERE", FILE=str(fetch), WHERE="now")
             copied(2)
             shop.cursor.execute("INSERT INTO orders VALUES (3)")
-            page.run("cdcbus task run shop.properties --until now && ")
+            page.run("cdcbus task run shop-to-kafka.properties --until now && ")
             copied(3)
             with page.begin(
                 "cdcbus task run FILE --positions", FILE="tasks/new.properties"
             ) as said:
                 until_said(said, " reads ")
-            page.run("cdcbus task run shop.properties --positions")
-            page.run("cdcbus task run kafka-to-postgresql.properties --positions")
+            page.run("cdcbus task run shop-to-kafka.properties --positions")
+            page.run("cdcbus task run shop-to-postgresql.properties --positions")
 
             page.run("cdcbus doctor 242 tasks/new.properties")
             runbook(page, str(fetch))
