@@ -19,14 +19,14 @@ def test_loading(read: PageReader, shop: Shop) -> None:
     assert producer.flush(30) == 0
     with read("docs/loading.md", **{r"\bshop/0/17\b": f"{name}/0/0"}) as page:
         keys = {"loader.onError": "deadletter", "loader.deadletterTopic": f"{name}-dead"}
-        file = page.write("shop.properties", load_text(f"{name}-1", at, name, **keys))
+        file = page.write("shop-to-postgresql.properties", load_text(f"{name}-1", at, name, **keys))
         page.type(f"cdcbus task run {file} --until now")
-        assert f"{name}/0/0" in page.run("cdcbus dlq list shop.properties")
-        assert "no JSON" in page.run("cdcbus dlq show shop.properties shop/0/17")
-        page.run("cdcbus dlq replay shop.properties shop/0/17", typed="y\n")
+        assert f"{name}/0/0" in page.run("cdcbus dlq list shop-to-postgresql.properties")
+        assert "no JSON" in page.run("cdcbus dlq show shop-to-postgresql.properties shop/0/17")
+        page.run("cdcbus dlq replay shop-to-postgresql.properties shop/0/17", typed="y\n")
         page.type(f"cdcbus task run {file} --until now")
         assert f"{name}/0/1" in page.type(f"cdcbus dlq list {file}")
-        page.run("cdcbus dlq drop shop.properties --all", typed="y\n")
+        page.run("cdcbus dlq drop shop-to-postgresql.properties --all", typed="y\n")
         assert f"{name}/0/1" not in page.type(f"cdcbus dlq list {file}")
         page.type(f"cdcbus task import {file}")
         page.run("cdcbus offset reset ID --to earliest", typed="y\n", ID=f"{name}-1")

@@ -17,17 +17,18 @@ def test_schema(read: PageReader, shop: Shop) -> None:
     shop.cursor.execute("CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(40))")
     with read("docs/schema.md") as page:
         page.write(
-            "tasks/shop-fetch.properties",
+            "tasks/shop-to-kafka.properties",
             fetch_text(f"{shop.name}-0", shop.addresses.source, shop.addresses.kafka, shop.name),
         )
         page.write(
-            "tasks/shop-to-copy.properties", load_text(f"{shop.name}-1", shop.addresses, shop.name)
+            "tasks/shop-to-postgresql.properties",
+            load_text(f"{shop.name}-1", shop.addresses, shop.name),
         )
-        assert "CREATE TABLE" in page.run("cdcbus schema plan tasks/shop-to-copy.properties")
-        page.run("cdcbus schema plan tasks/shop-to-copy.properties --check", 1)
+        assert "CREATE TABLE" in page.run("cdcbus schema plan tasks/shop-to-postgresql.properties")
+        page.run("cdcbus schema plan tasks/shop-to-postgresql.properties --check", 1)
         page.run("cdcbus schema apply", typed="y\n")
         assert shop.postgresql(f"SELECT * FROM {shop.name}.orders") == []
-        page.run("cdcbus schema plan tasks/shop-to-copy.properties --check")
+        page.run("cdcbus schema plan tasks/shop-to-postgresql.properties --check")
 
 
 def test_verify(read: PageReader, shop: Shop) -> None:
@@ -37,9 +38,9 @@ def test_verify(read: PageReader, shop: Shop) -> None:
         shop.create(table, "id INT PRIMARY KEY, name VARCHAR(20)")
     with read("docs/verify.md") as page:
         fetch = page.write(
-            "tasks/shop-fetch.properties", fetch_text(f"{name}-0", at.source, at.kafka, name)
+            "tasks/shop-to-kafka.properties", fetch_text(f"{name}-0", at.source, at.kafka, name)
         )
-        load = page.write("tasks/shop-pg.properties", load_text(f"{name}-1", at, name))
+        load = page.write("tasks/shop-to-postgresql.properties", load_text(f"{name}-1", at, name))
         page.type(f"cdcbus task import {fetch} {load}")
         with page.going(f"cdcbus task run {fetch}") as said, page.going(f"cdcbus task run {load}"):
             until_said(said, "reads the binlog")
@@ -53,7 +54,7 @@ def test_verify(read: PageReader, shop: Shop) -> None:
             )
             shop.postgresql(f"UPDATE {name}.customers SET name = 'x' WHERE id = 12")
             shop.postgresql(f"DELETE FROM {name}.customers WHERE id = 4711")
-            seen = page.run("cdcbus verify tasks/shop-pg.properties", 1)
+            seen = page.run("cdcbus verify tasks/shop-to-postgresql.properties", 1)
             assert shape(seen, name) == shown("docs/verify.md", "$ cdcbus verify")
             shop.postgresql(f"DELETE FROM {name}.orders WHERE id = 4711")
             shop.postgresql(f"INSERT INTO {name}.orders VALUES (9000, 'c')")

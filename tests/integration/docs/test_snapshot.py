@@ -23,36 +23,39 @@ def test_snapshot(read: PageReader, shop: Shop) -> None:
         return shop.rows(table)["postgresql"] == shop.rows(table)["source"]
 
     with read("docs/snapshot.md") as page:
-        # the page's id of the fetch task is `shop`
-        page.write("shop-fetch.properties", fetch_text(name, at.source, at.kafka, name))
-        page.write("shop-load.properties", load_text(f"{name}-1", at, name))
-        with page.begin("cdcbus task run shop-fetch.properties") as said:
+        # the page's id of the fetch task is `shop-to-kafka`
+        fetch = fetch_text(f"{name}-to-kafka", at.source, at.kafka, name)
+        page.write("shop-to-kafka.properties", fetch)
+        page.write("shop-to-postgresql.properties", load_text(f"{name}-1", at, name))
+        with page.begin("cdcbus task run shop-to-kafka.properties") as said:
             until_said(said, "reads the binlog")
-            page.run("cdcbus schema apply shop-load.properties", typed="y\n")
-            page.run("cdcbus snapshot run shop-load.properties --direct --table shop.orders")
+            page.run("cdcbus schema apply shop-to-postgresql.properties", typed="y\n")
+            page.run(
+                "cdcbus snapshot run shop-to-postgresql.properties --direct --table shop.orders"
+            )
             shop.mariadb(f"CREATE TABLE {name}.log (id INT PRIMARY KEY, created DATE)")
             shop.mariadb(f"CREATE TABLE {name}.orders (id INT PRIMARY KEY, created DATE)")
             assert copied("orders")
-            with page.begin("cdcbus task run shop-load.properties"):
-                page.run("cdcbus snapshot start shop --table shop.log")
+            with page.begin("cdcbus task run shop-to-postgresql.properties"):
+                page.run("cdcbus snapshot start shop-to-kafka --table shop.log")
                 wait_until(lambda: copied("log"), "the other table")
             shop.postgresql(f"TRUNCATE {name}.orders, {name}.log")
-            page.write("shop-load.properties", load_text(f"{name}-2", at, name))
-            page.run("cdcbus snapshot run shop-load.properties --direct")
+            load = page.write("shop-to-postgresql.properties", load_text(f"{name}-2", at, name))
+            page.run("cdcbus snapshot run shop-to-postgresql.properties --direct")
             assert copied("orders") and copied("log")
-            with page.begin("cdcbus task run shop-load.properties"):
+            with page.begin("cdcbus task run shop-to-postgresql.properties"):
                 shop.postgresql(f"UPDATE {name}.orders SET created = NULL WHERE id = 2")
-                page.run("cdcbus snapshot start shop --table shop.orders --where")
+                page.run("cdcbus snapshot start shop-to-kafka --table shop.orders --where")
                 wait_until(lambda: copied("orders"), "the rows of the condition")
                 shop.postgresql(f"DELETE FROM {name}.log")
-                page.run("cdcbus snapshot start shop")
+                page.run("cdcbus snapshot start shop-to-kafka")
                 wait_until(lambda: copied("log"), "the rows of all tables")
-                page.run("cdcbus snapshot pause shop")
-                assert f"{name}.orders" in page.run("cdcbus snapshot status shop")
+                page.run("cdcbus snapshot pause shop-to-kafka")
+                assert f"{name}.orders" in page.run("cdcbus snapshot status shop-to-kafka")
                 shop.postgresql(f"INSERT INTO {name}.orders VALUES (9, NULL)")
                 pruned = page.run(
                     "cdcbus verify CONSUMER-TASK --prune --dry-run",
                     1,
-                    **{"CONSUMER-TASK": str(page.folder / page.own("shop-load.properties"))},
+                    **{"CONSUMER-TASK": str(load)},
                 )
                 assert f"DELETE {name}.orders id='9'" in pruned
