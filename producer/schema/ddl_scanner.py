@@ -239,64 +239,96 @@ class DdlScan:
     ) -> tuple[list[Statement], BinlogCoordinates]:
         """Like `_read`; ends before `until` if the server sends nothing more, or where a file
         breaks off."""
-        found: list[Statement] = []
-        file = start.file
-        end = start
-        if start.pos >= SPAN:  # a request has 32 bits for the offset
-            end = BinlogCoordinates(file, FIRST_EVENT)
-        checksums = Checksums(self._checksum_bytes)
-        version = self._version
-        has_begun = False
+        scan = _Scan(start, self._charsets, self._version, Checksums(self._checksum_bytes))
         try:
-            for events in self._events(end):
+            for events in self._events(scan.end):
                 for event in events:
-                    try:
-                        body = checksums.body(event)
-                    except UnreadableEvent as error:
-                        if event[4] in _PLACES:
-                            raise UnreadableEvent(f"{end}: {error}") from error
-                        LOG.warning("looking for DDL: %s: %s", end, error)
-                        end = BinlogCoordinates(file, end.pos + len(event))
-                        has_begun = True
-                        if end > start:
-                            found.append(Statement(end, 0, "", _ANY_CHANGE))
-                        continue
-                    _, kind, _, _, end_pos, flags = HEADER.unpack_from(event)
-                    if kind == BINLOG.ROTATE_EVENT:
-                        file = body[8:].decode()
-                        end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
-                        has_begun = False
-                        continue
-                    if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                        # says which server wrote this file
-                        version = version_of(body)
-                    if kind == BINLOG.MARIADB_GTID_EVENT:
-                        has_begun = True
-                    if end_pos:
-                        pos = end_pos
-                        # A file's head, with its own offset, can be repeated before a later event.
-                        if file == end.file and kind != BINLOG.FORMAT_DESCRIPTION_EVENT:
-                            pos = carried(end.pos, end_pos)
-                        end = max(end, BinlogCoordinates(file, pos))
-                    elif has_begun:  # MariaDB omits the offsets of these events
-                        end = BinlogCoordinates(file, end.pos + len(event))
-                    if end <= start:
-                        continue
-                    query = _query(kind, body)
-                    if query is not None and is_ddl(_sql(query)):
-                        one = statement(query, end, self._charsets, version, flags)
-                        if one.has_happened:
-                            found.append(one)
-                if until <= end:
+                    scan.take(event)
+                if until <= scan.end:
                     break
         except PositionLost as lost:
             following = ""
             if BROKEN_OFF in str(lost):
-                following = self._file_after_break(file, start)
+                following = self._file_after_break(scan.file, start)
             if not following:
                 raise
-            end = BinlogCoordinates(following, FIRST_EVENT)
-        return found, max(start, end)
+            return scan.found, BinlogCoordinates(following, FIRST_EVENT)
+        return scan.found, max(start, scan.end)
+
+
+class _Scan:
+    """One reading of the binlog: the DDL behind `start`, and how far it has come."""
+
+    def __init__(
+        self,
+        start: BinlogCoordinates,
+        charsets: Mapping[int, str],
+        version: str,
+        checksums: Checksums,
+    ) -> None:
+        """`version`: the server's, until the file says which server wrote it."""
+        self._start = start
+        self._charsets = charsets
+        self._version = version
+        self._checksums = checksums
+        # Whether a transaction of the file has begun: events without an offset before are those
+        # of the file's head, which can be repeated.
+        self._has_begun = False
+        self.found: list[Statement] = []
+        self.file = start.file
+        self.end = start
+        if start.pos >= SPAN:  # a request has 32 bits for the offset
+            self.end = BinlogCoordinates(start.file, FIRST_EVENT)
+
+    def take(self, event: bytes) -> None:
+        """Takes the next event. Raises UnreadableEvent for a damaged one that says where the
+        following ones are."""
+        try:
+            body = self._checksums.body(event)
+        except UnreadableEvent as error:
+            if event[4] in _PLACES:
+                raise UnreadableEvent(f"{self.end}: {error}") from error
+            self._take_damaged(event, error)
+            return
+        _, kind, _, _, end_pos, flags = HEADER.unpack_from(event)
+        if kind == BINLOG.ROTATE_EVENT:
+            self._rotate(body)
+            return
+        if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+            # says which server wrote this file
+            self._version = version_of(body)
+        if kind == BINLOG.MARIADB_GTID_EVENT:
+            self._has_begun = True
+        self._advance(kind, end_pos, len(event))
+        query = _query(kind, body)
+        if self._start < self.end and query is not None and is_ddl(_sql(query)):
+            one = statement(query, self.end, self._charsets, self._version, flags)
+            if one.has_happened:
+                self.found.append(one)
+
+    def _take_damaged(self, event: bytes, error: UnreadableEvent) -> None:
+        LOG.warning("looking for DDL: %s: %s", self.end, error)
+        self.end = BinlogCoordinates(self.file, self.end.pos + len(event))
+        self._has_begun = True
+        if self._start < self.end:
+            self.found.append(Statement(self.end, 0, "", _ANY_CHANGE))
+
+    def _rotate(self, body: bytes) -> None:
+        self.file = body[8:].decode()
+        begin = BinlogCoordinates(self.file, int.from_bytes(body[:8], "little"))
+        self.end = max(self.end, begin)
+        self._has_begun = False
+
+    def _advance(self, kind: int, end_pos: int, event_bytes: int) -> None:
+        """Moves the end behind an event whose header says that it ends at `end_pos`."""
+        if end_pos:
+            pos = end_pos
+            # A file's head, with its own offset, can be repeated before a later event.
+            if self.file == self.end.file and kind != BINLOG.FORMAT_DESCRIPTION_EVENT:
+                pos = carried(self.end.pos, end_pos)
+            self.end = max(self.end, BinlogCoordinates(self.file, pos))
+        elif self._has_begun:  # MariaDB omits the offsets of these events
+            self.end = BinlogCoordinates(self.file, self.end.pos + event_bytes)
 
 
 def _query(kind: int, body: bytes) -> bytes | None:
