@@ -37,6 +37,24 @@ class Transactions(LoaderBase):
         self.write(loader, table, Writes(("id", "v"), [("2", "2")]), truncate=True)
         assert self.rows(server) == [(2, 2)]
 
+    def test_a_table_that_others_refer_to_is_emptied_once_no_row_does(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        parent = self.table(server, loader, "id int primary key, v int")
+        key = "foreign key (v) references {schema}.t (id)"
+        child = self.table(server, loader, f"id int primary key, v int, {key}", name="child")
+        for table in (parent, child):
+            self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
+        with pytest.raises(RowConflict):
+            self.write(loader, parent, truncate=True)
+        assert self.rows(server) == [(1, 1)]
+        with loader.transaction() as transaction:
+            transaction.write(TableBatch(child, truncate=True))
+            new = [Writes(("id", "v"), [("2", "2")])]
+            transaction.write(TableBatch(parent, truncate=True, writes=new))
+        assert self.rows(server) == [(2, 2)]
+        assert server.rows("SELECT id FROM {schema}.child") == []
+
     def test_what_a_savepoint_held_is_undone_and_the_transaction_goes_on(
         self, server: TargetServer, loader: Loader
     ) -> None:
