@@ -37,6 +37,9 @@ DELETE FROM "Shop"."order" AS t USING (SELECT tableoid AS part, ctid AS place FR
 -- one of equal rows becomes another
 UPDATE "Shop"."order" AS t SET "k" = %s::bigint, "Group" = %s::character varying, "tags" = %s::integer[] FROM (SELECT tableoid AS part, ctid AS place FROM "Shop"."order" WHERE "k" = %s::bigint AND "Group" = %s::character varying AND "tags" = %s::integer[] LIMIT 1 FOR UPDATE) AS one WHERE t.tableoid = one.part AND t.ctid = one.place;
 
+-- one of rows with folding texts goes
+DELETE FROM "Shop"."order" AS t USING (SELECT tableoid AS part, ctid AS place FROM "Shop"."order" WHERE "t" = %s::text AND "t" COLLATE "C" = %s::text AND "c"::text COLLATE "C" = %s AND "i" = %s::integer LIMIT 1 FOR UPDATE) AS one WHERE t.tableoid = one.part AND t.ctid = one.place;
+
 -- widen
 ALTER TABLE "Shop"."order" ALTER COLUMN "Group" TYPE varchar(40);
 

@@ -38,6 +38,7 @@ from cdcbus.plugins.loaders.dialects.postgresql.errors import (
 from cdcbus.plugins.loaders.dialects.postgresql.sql import (
     COPIED,
     QUOTED,
+    compared_cells,
     copy_sql,
     delete_sql,
     distinct_sql,
@@ -266,7 +267,10 @@ class Postgresql:
     ) -> int:
         before = self._row(table, columns, old)
         nulls = nulls_of(columns, before)
-        parameters: list[Cell] = [cell for cell in before if cell is not None]
+        parameters: list[Cell] = []
+        for name, cell in zip(columns, before, strict=True):
+            if cell is not None:
+                parameters += compared_cells(table.columns[name], cell)
         if new is not None:
             cells = dict(zip(columns, new, strict=True))
             names = settable(table, columns)

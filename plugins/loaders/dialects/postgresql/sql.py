@@ -145,11 +145,25 @@ def settable(table: TargetTable, columns: Sequence[str]) -> list[str]:
     return [name for name in columns if not table.columns[name].is_fixed]
 
 
+def compared_cells(column: TargetColumn, cell: str) -> list[str]:
+    """The parameters by which `swap_sql` compares a column with a cell."""
+    if column.is_folding and column.type not in COMPARED_AS_TEXT:
+        return [cell, cell]
+    return [cell]
+
+
 def _equals(table: TargetTable, name: str) -> str:
-    type_ = table.columns[name].type
-    if type_ in COMPARED_AS_TEXT:
-        return f"{QUOTED.name(name)}::text = %s"
-    return f"{QUOTED.name(name)} = %s::{type_}"
+    """A collation of the column's own may treat other texts as equal, so the bytes are compared,
+    too; not only these, as an index is of the column's collation."""
+    column = table.columns[name]
+    quoted = QUOTED.name(name)
+    if column.type in COMPARED_AS_TEXT:
+        exact = ' COLLATE "C"' if column.is_folding else ""
+        return f"{quoted}::text{exact} = %s"
+    same = f"{quoted} = %s::{column.type}"
+    if column.is_folding:
+        same += f' AND {quoted} COLLATE "C" = %s::{column.type}'
+    return same
 
 
 def widen_sqls(

@@ -475,6 +475,24 @@ class TestPostgresql(LoaderContract):
         with pytest.raises(TargetRejected, match="a cell does not fit, column w"):
             self.write(loader, table, Writes(("id", "w"), [("1", "2")]))
 
+    @pytest.mark.parametrize("type_", ["text", "varchar(9)", "char(4)", "text[]", "citext"])
+    def test_a_row_without_a_key_is_found_to_the_last_byte_whatever_the_collation(
+        self, server: PostgresqlServer, loader: Loader, type_: str
+    ) -> None:
+        server.execute(
+            "CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', "
+            "deterministic = false)"
+        )
+        server.execute("CREATE EXTENSION IF NOT EXISTS citext SCHEMA public")
+        of_schema = f"public.{type_}" if type_ == "citext" else type_
+        table = self.table(server, loader, f"v {of_schema} COLLATE {{schema}}.ci, id int")
+        one, other = ("{a}", "{A}") if type_ == "text[]" else ("a", "A")
+        self.swap(loader, table, (None, (one, "1")), (None, (other, "1")))
+        assert self.swap(loader, table, ((other, "1"), (other, "2"))) == Counts(written=1)
+        assert self.swap(loader, table, ((other, "1"), None)) == Counts(missed=1)
+        assert self.swap(loader, table, ((other, "2"), None)) == Counts(deleted=1)
+        assert self.swap(loader, table, ((one, "1"), None)) == Counts(deleted=1)
+
     def test_rows_without_a_key_in_partitioned_tables(
         self, server: PostgresqlServer, loader: Loader
     ) -> None:

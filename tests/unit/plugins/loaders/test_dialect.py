@@ -50,6 +50,16 @@ PG_LABELS = TargetTable(
     ("e%",),
     dialect="postgresql",
 )
+PG_FOLDING = TargetTable(
+    PG.id,
+    {
+        "t": TargetColumn("t", "text", is_folding=True),
+        "c": TargetColumn("c", "citext", is_folding=True),
+        "i": TargetColumn("i", "integer"),
+    },
+    (),
+    dialect="postgresql",
+)
 MY = table("mysql", k="bigint", k2="bit", Group="varchar", **{"od`d %": "varbinary"})
 MY_KEY_ONLY = table("mysql", k="char")
 MY_MOMENTS = table("mysql", k="int", k2="int", e="enum", at="timestamp", since="datetime")
@@ -80,6 +90,9 @@ STATEMENTS = {
         ),
         "one of equal rows becomes another": postgresql_sql.swap_sql(
             PG, ["k", "Group", "tags"], [], is_update=True
+        ),
+        "one of rows with folding texts goes": postgresql_sql.swap_sql(
+            PG_FOLDING, ["t", "c", "i"], [], is_update=False
         ),
         "widen": ";\n".join(postgresql_sql.widen_sqls(PG, "Group", "varchar(40)")),
         "widen bits": ";\n".join(postgresql_sql.widen_sqls(PG, "k2", "bit(8)")),
