@@ -113,6 +113,9 @@ def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
     added = []
     for column in columns:
         type_ = column_type(column.mysql_type, table.dialect)
+        if table.dialect == "mysql" and type_.lower().startswith("timestamp"):
+            # Where explicit_defaults_for_timestamp is off, it would take none.
+            type_ += " NULL"
         added.append(f"{quoting.name(column.name)} {type_}")
     if table.dialect != "oracle":
         adds = "ADD COLUMN " + ", ADD COLUMN ".join(added)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final
 
 import pyarrow as pa
@@ -102,6 +103,28 @@ def _within(column: TargetColumn, cells: Sequence[Cell]) -> Sequence[Cell]:
             cell = "-" * cell.startswith("-") + largest
         found.append(cell)
     return found
+
+
+def refuse_replaced_nulls(
+    table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]
+) -> None:
+    """Raises TargetRejected for a NULL that the servers would replace by a value of their own, also
+    in strict mode: by the next number, and by the current time where
+    explicit_defaults_for_timestamp is off."""
+    for place, name in enumerate(columns):
+        column = table.columns[name]
+        if column.is_nullable or not _replaces_nulls(column):
+            continue
+        if isinstance(rows, ColumnRows):
+            has_null = rows.arrays[place].null_count > 0
+        else:
+            has_null = None in map(itemgetter(place), rows)
+        if has_null:
+            raise unfit(table, column, "NULL, which the column does not take")
+
+
+def _replaces_nulls(column: TargetColumn) -> bool:
+    return column.type == "timestamp" or column.declared.endswith(" auto_increment")
 
 
 def row_literal(literals: Iterable[str]) -> str:

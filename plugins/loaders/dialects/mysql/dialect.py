@@ -35,6 +35,7 @@ from cdcbus.plugins.loaders.dialects.mysql.catalog import CATALOG, COARSE, COLUM
 from cdcbus.plugins.loaders.dialects.mysql.cells import (
     in_statements,
     literal_rows,
+    refuse_replaced_nulls,
     row_literal,
     row_literals,
     size_of,
@@ -113,6 +114,7 @@ class Mysql:
         return deleted
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
+        refuse_replaced_nulls(table, writes.columns, writes.rows)
         held, marks = marks_held_back(table, writes)
         inserted = self._upsert(connection, table, held)
         _mark(connection, table, marks)
@@ -151,6 +153,7 @@ class Mysql:
         return inserted
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        refuse_replaced_nulls(table, writes.columns, writes.rows)
         held, marks = marks_held_back(table, writes)
         if marks and len(writes.rows) > 1:
             # only one row at a time shows whether it exists and must be marked
@@ -199,6 +202,7 @@ class Mysql:
             LOG.warning("rows are written to %s one by one: %s", table.id, remedy)
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        refuse_replaced_nulls(table, writes.columns, writes.rows)
         _insert(connection, table, writes, partial(insert_sql, table.id, writes.columns))
         return len(writes.rows)
 
@@ -212,6 +216,7 @@ class Mysql:
     ) -> int:
         rows = [old]
         if new is not None:
+            refuse_replaced_nulls(table, columns, [new])
             rows.append(new)
         literals = literal_rows(table, columns, rows)
         return _execute(connection, swap_sql(table, columns, *literals), table)

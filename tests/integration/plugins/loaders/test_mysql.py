@@ -370,6 +370,39 @@ class MysqlContract(LoaderContract):
             server.execute("DROP TABLE {schema}.t")
             loader.refresh(table.id)
 
+    @pytest.mark.parametrize(
+        "column",
+        [
+            "int not null auto_increment unique",
+            "timestamp not null default current_timestamp",
+            "timestamp(3) not null default '2001-02-03 04:05:06'",
+        ],
+    )
+    def test_no_value_of_the_server_s_own_takes_the_place_of_null(
+        self, server: MysqlServer, loader: Loader, column: str
+    ) -> None:
+        table = self.table(server, loader, f"id int primary key, v {column}")
+        value = "7" if column.startswith("int") else "2001-02-03 04:05:06"
+        self.write(loader, table, Writes(("id", "v"), [("1", value)]))
+        before = self.rows(server)
+        rows = [(number, None) for number in "123"]
+        for given in (rows[:1], rows, ColumnRows(list(map(pa.array, zip(*rows, strict=True))))):
+            for may_insert in (True, False):
+                with pytest.raises(TargetRejected, match=r"t, column v \(\w+\): a cell has NULL"):
+                    self.write(loader, table, Writes(("id", "v"), given, may_insert))
+        assert self.rows(server) == before
+
+    def test_no_value_of_the_server_s_own_takes_the_place_of_null_in_a_table_without_a_key(
+        self, server: MysqlServer, loader: Loader
+    ) -> None:
+        table = self.table(server, loader, "id int not null auto_increment, v int, key (id)")
+        self.swap(loader, table, (None, ("1", "1")))
+        for old in (None, ("1", "1")):
+            with pytest.raises(TargetRejected, match="a cell has NULL"):
+                self.swap(loader, table, (old, (None, "2")))
+        assert self.swap(loader, table, ((None, "1"), None)) == Counts(missed=1)
+        assert self.rows(server) == [(1, 1)]
+
     def test_spatial_columns_take_the_source_s_bytes(
         self, server: MysqlServer, loader: Loader
     ) -> None:

@@ -69,7 +69,13 @@ def test_several_columns_take_one_statement(dialect: str, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("mysql_type", "same"), [("enum('A','b')", "enum('A','b')"), ("", "longtext")]
+    ("mysql_type", "same"),
+    [
+        ("enum('A','b')", "enum('A','b')"),
+        ("", "longtext"),
+        ("datetime(3)", "datetime(3)"),
+        ("timestamp(3)", "timestamp(3) NULL"),
+    ],
 )
 def test_mysql_keeps_the_source_s_type(mysql_type: str, same: str) -> None:
     assert statement("mysql", mysql_type) == f"ALTER TABLE `shop`.`Order` ADD COLUMN `new` {same}"

@@ -2,12 +2,15 @@
 CDCBUS_WRITE_GOLDEN=1; then read them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.cells.oracle_types import family
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.dialects.mysql import cells as mysql_cells
@@ -257,6 +260,26 @@ def test_nothing_else_stands_bare(cell: str) -> None:
         match=r"^target table Shop\.order, column k \(bigint\): a cell has no number$",
     ):
         mysql_cells.row_literals(MY, ["k"], [("1",), (cell,)])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        TargetColumn("n", "bigint", is_nullable=False, declared="bigint(20) auto_increment"),
+        TargetColumn("n", "timestamp", is_nullable=False, declared="timestamp"),
+    ],
+)
+def test_null_is_refused_where_mysql_would_replace_it(column: TargetColumn) -> None:
+    own = TargetTable(MY.id, {"v": TargetColumn("v", "int"), "n": column}, ())
+    nullable = TargetTable(MY.id, {**own.columns, "n": replace(column, is_nullable=True)}, ())
+    rows = [("1", "2"), ("3", None)]
+    for given in (rows, ColumnRows(list(map(pa.array, zip(*rows, strict=True))))):
+        with pytest.raises(TargetRejected, match=r"column n .*a cell has NULL"):
+            mysql_cells.refuse_replaced_nulls(own, ["v", "n"], given)
+        mysql_cells.refuse_replaced_nulls(own, ["n", "v"], given)
+        mysql_cells.refuse_replaced_nulls(own, ["v"], given)
+        mysql_cells.refuse_replaced_nulls(nullable, ["v", "n"], given)
+    mysql_cells.refuse_replaced_nulls(own, ["v", "n"], rows[:1])
 
 
 def test_mysql_rows_are_cut_into_statements_and_a_long_row_goes_alone() -> None:
