@@ -111,6 +111,10 @@ def _exact(
     for each in keys.values():
         if key is NO_KEY or each.names != key.names:
             others.append(each.names)
+    unsafe = _unsafe(connection, catalog, name)
+    computed = [column for column in key.names if columns[column].is_generated]
+    if computed:
+        unsafe.append(f"target table {name} {COMPUTED_KEY.format(', '.join(computed))}")
     remarks = _said(connection, catalog.remarks, parameters)
     remarks += _lacking(connection, catalog, parameters)
     return TargetTable(
@@ -119,7 +123,7 @@ def _exact(
         key.names,
         tuple(others),
         dialect,
-        "; ".join(_unsafe(connection, catalog, name)),
+        "; ".join(unsafe),
         key.is_deferrable,
         can_move=True,
         remarks=tuple(remarks),
@@ -161,15 +165,25 @@ class _Key:
 NO_KEY: Final = _Key(is_primary=False, is_deferrable=False, columns=[])
 
 
+COMPUTED_KEY: Final = (
+    "computes {} of its key, so the source's value is not written there, and no row would be found "
+    "by it: make it an ordinary column there, which takes the source's value, or give the table a "
+    "unique key of other columns that take no NULL"
+)
+
+
 def _chosen(keys: list[_Key], columns: dict[str, TargetColumn]) -> _Key | None:
     """The primary key, else the first key without nullable columns that is checked immediately,
-    else one that is checked at commit."""
-    usable = []
+    else one that is checked at commit. One with generated columns only if there is no other."""
+    usable: list[_Key] = []
+    computed: list[_Key] = []
     for key in keys:
         is_nullable = any(columns[name].is_nullable for name in key.names)
-        if key.is_primary or (key.names and not is_nullable):
-            usable.append(key)
-    return min(usable, key=attrgetter("rank"), default=None)
+        if not key.is_primary and (is_nullable or not key.names):
+            continue
+        is_computed = any(columns[name].is_generated for name in key.names)
+        (computed if is_computed else usable).append(key)
+    return min(usable or computed, key=attrgetter("rank"), default=None)
 
 
 def _column(

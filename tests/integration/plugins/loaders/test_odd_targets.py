@@ -446,6 +446,28 @@ def test_a_unique_index_with_nulls_not_distinct_is_no_key_where_it_takes_null(
     assert table.key == ()
 
 
+@pytest.mark.parametrize("mysql_server", ["mysql_9"], indirect=True)
+def test_a_key_that_the_target_computes_is_refused_unless_there_is_another(
+    postgresql_server: OddPostgresql, mysql_server: OddMysql
+) -> None:
+    for server in (postgresql_server, mysql_server):
+        server.execute(
+            "CREATE TABLE {schema}.t (id int not null, n int, v text, "
+            "g int GENERATED ALWAYS AS (id * 2) STORED primary key)"
+        )
+        with loading(server.target()) as loader:
+            name = TableId(server.schema, "t")
+            table = loader.table(name)
+            assert table is not None
+            assert table.unsafe.startswith(f"target table {name} computes g of its key")
+        server.execute("CREATE UNIQUE INDEX own ON {schema}.t (id)")
+        replica = Replica(server, Odd(""), 300)
+        with loading(server.target()) as loader:
+            counts = replica.run(loader)
+        assert replica.found() == replica.expected()
+        assert_counted(counts, 300)
+
+
 def test_rights_that_a_user_lacks_are_told_by_column(
     postgresql_server: OddPostgresql, mysql_server: OddMysql
 ) -> None:
