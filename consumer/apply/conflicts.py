@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
@@ -32,7 +32,7 @@ from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow, makes_voi
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
-from cdcbus.plugins.contracts import LoadTransaction
+from cdcbus.plugins.contracts import LoadTransaction, TableBatch
 from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
@@ -77,10 +77,10 @@ class RetryWithout(Exception):
 
 
 class _Deferred(NamedTuple):
-    """A step that another row blocks, and the reason."""
+    """A step that another row blocks, or a partial update whose row is missing, and the reason."""
 
     step: MappedChange
-    reason: RowConflict
+    reason: TargetRejected
 
 
 @dataclass(slots=True, kw_only=True)
@@ -242,14 +242,19 @@ class ConflictResolver:
 
         Rows block each other when changes come again, after a position was set back or a
         fetch task was killed: the target is ahead of them, and a later change of this row
-        follows. Or the other row's change is in another partition.
+        follows. Or the other row's change is in another partition. For the same reason an
+        update that lacks columns can meet a row that is deleted by now.
         """
         batch = net_of(self.task, [step], report)
         started = perf_counter()
         try:
             with self.transaction.savepoint():
                 counts = self.transaction.write(batch)
-        except RowConflict as reason:
+        except TargetRejected as reason:
+            if not isinstance(reason, RowConflict):
+                if not self._lacks_row(step, batch):
+                    raise
+                return [_Deferred(step, reason)]
             if step.held and self._is_void(step, step):
                 # The held changes need not be written, as this change sets the whole row.
                 count_superseded(report, step, step.changes[:-1])
@@ -267,6 +272,19 @@ class ConflictResolver:
         count_applied(report, [step], counts)
         return []
 
+    def _lacks_row(self, step: MappedChange, batch: TableBatch) -> bool:
+        """Whether the step updates a part of a row that the target does not have. To be called
+        within a savepoint that is undone."""
+        are_updates = all(change.op is Op.UPDATE for change in step.changes)
+        if not are_updates or step.is_full or len(step.keys) != 1:
+            return False
+        writes = [replace(each, may_insert=False) for each in batch.writes]
+        try:
+            with self.transaction.savepoint():
+                return not self.transaction.write(replace(batch, writes=writes)).written
+        except TargetRejected:
+            return False
+
     def _resolve_deferred(self) -> None:
         """Retries deferred changes as long as that helps. Then a change is left out where the
         partition has a later one of the same row after the batch; else it waits for other
@@ -281,14 +299,17 @@ class ConflictResolver:
 
     def _leave_out_any(self) -> bool:
         """Leaves out a deferred change if possible; returns whether one was left out.
-        Other partitions are waited for first, as the change that is needed is often on
-        its way there."""
+        Other partitions are waited for first where another row blocks it, as the change that
+        is needed is often on its way there."""
         first, reason = self.deferred[0]
         begin = self._first_open(first)
-        if begin > self.part.begin and first.offset >= self.part.low_watermark:
+        candidates = [*self.deferred]
+        if not isinstance(reason, RowConflict):
+            candidates = candidates[:1]
+        elif begin > self.part.begin and first.offset >= self.part.low_watermark:
             return False
         try:
-            return any(self._leave_out(each) for each in [*self.deferred])
+            return any(self._leave_out(each) for each in candidates)
         except NotYet:
             raise Blocked(begin, _blocked_reason(self.part.partition, first, reason)) from None
 
@@ -296,7 +317,12 @@ class ConflictResolver:
         """Writes rows that wait for each other by setting their nullable unique columns to NULL in
         between; returns whether that worked."""
         report = BatchReport()
-        deferred = self.deferred
+        deferred: list[_Deferred] = []
+        others: list[_Deferred] = []
+        for each in self.deferred:
+            (deferred if isinstance(each.reason, RowConflict) else others).append(each)
+        if not deferred:
+            return False
         try:
             with self.transaction.savepoint():
                 for step, _ in deferred:
@@ -307,7 +333,7 @@ class ConflictResolver:
         except (DataError, TargetRejected):
             return False
         self.report.add(report)
-        self.deferred = []
+        self.deferred = others
         return True
 
     def _give_up_deferred(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
@@ -412,5 +438,5 @@ def _identities(deferred: Sequence[_Deferred]) -> list[int]:
     return [id(each.step.change) for each in deferred]
 
 
-def _blocked_reason(partition: TopicPartition, step: MappedChange, reason: RowConflict) -> str:
+def _blocked_reason(partition: TopicPartition, step: MappedChange, reason: TargetRejected) -> str:
     return f"record {partition}@{step.offset}: {reason}; it waits for records that may change that"

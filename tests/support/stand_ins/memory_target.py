@@ -216,6 +216,9 @@ class MemoryTransaction:
         rows = self.target.rows[table.id]
         if not self.target.refused.isdisjoint(row.values()):
             raise TargetRejected(f"table {table.id}: a cell does not fit")
+        for name, column in table.columns.items():
+            if column.is_required and row[name] is None:
+                raise TargetRejected(f"table {table.id}: column {name} has no default")
         if any(self._clash(table, other, held, row) for other, held in rows.items()):
             raise RowConflict(f"table {table.id}: a value that must be unique is there already")
         for each in self._checked_keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
@@ -179,3 +181,75 @@ def test_no_row_without_a_key_is_taken_for_another_one(converter: str, before: I
     [letter] = apply(loader, converter, FORMATS[converter](before, after))
     assert letter.reason.startswith("table shop.t: it has no key, and UPDATE comes without column")
     assert loader.rows[NAME] == {("1",): ROW}
+
+
+def applier_of(
+    loader: MemoryTarget, letters: list[DeadLetter], *values: bytes, merge: bool = True
+) -> tuple[PartitionApplier, Records]:
+    """One that can read all the records ahead."""
+    records = records_of(list(enumerate(values)))
+    task = LoadTask(
+        "t", TopicConfig("", ("shop",)), "oggJson", "JdbcBatch", JdbcTarget(""), merge=merge
+    )
+    return PartitionApplier(
+        task,
+        make_converter("oggJson"),
+        loader,
+        None,
+        letters.extend,
+        read_on=lambda _, offset: iter(records[offset:]),
+    ), records
+
+
+def emptied() -> MemoryTarget:
+    """A target whose row is deleted; it takes no row without column c."""
+    held = target("id")
+    held.rows[NAME].clear()
+    columns = {**held.tables[NAME].columns, "c": TargetColumn("c", "text", is_required=True)}
+    held.tables[NAME] = replace(held.tables[NAME], columns=columns)
+    return held
+
+
+UPDATE = ogg({"id": "1"}, {"id": "1", "b": "new"})
+DELETE = json.dumps({"table": "shop.t", "op_type": "D", "before": ROW}).encode()
+OTHER = json.dumps(
+    {"table": "shop.t", "op_type": "I", "after": {**ROW, "id": "2", "b": "other"}}
+).encode()
+
+
+@pytest.mark.parametrize("low_watermark", [0, 9])
+@pytest.mark.parametrize("before", [[], [OTHER]], ids=["first", "behind another"])
+def test_an_update_that_comes_again_is_left_out_where_its_row_is_deleted_later(
+    before: list[bytes], low_watermark: int
+) -> None:
+    loader, letters = emptied(), list[DeadLetter]()
+    applier, records = applier_of(loader, letters, *before, UPDATE, OTHER, DELETE)
+    end = len(before) + 1
+    report = applier.apply(PARTITION, records[:end], end, 5, low_watermark)
+    assert report.tables[NAME].superseded == 1
+    applier.apply(PARTITION, records[end:], len(records), 5, low_watermark)
+    assert (letters, [*loader.rows[NAME]]) == ([], [("2",)])
+
+
+def test_an_update_that_comes_again_is_left_out_where_changes_are_applied_one_by_one() -> None:
+    loader, letters = emptied(), list[DeadLetter]()
+    applier, records = applier_of(loader, letters, UPDATE, OTHER, DELETE, merge=False)
+    applier.apply(PARTITION, records, 3, 5, 9)
+    assert (letters, [*loader.rows[NAME]]) == ([], [("2",)])
+
+
+def test_an_update_of_a_missing_row_is_refused_where_no_change_of_it_follows() -> None:
+    loader, letters = emptied(), list[DeadLetter]()
+    applier, records = applier_of(loader, letters, OTHER, UPDATE, OTHER)
+    applier.apply(PARTITION, records, 3, 5, 0)
+    [letter] = letters
+    assert (letter.offset, letter.reason) == (1, "table shop.t: column c has no default")
+    assert [*loader.rows[NAME]] == [("2",)]
+
+
+def test_an_update_of_a_missing_row_becomes_the_row_that_a_later_change_brings_whole() -> None:
+    loader, letters = emptied(), list[DeadLetter]()
+    old = {name: cell or "" for name, cell in ROW.items()}
+    applier, records = applier_of(loader, letters, UPDATE, OTHER, ogg(old, {**old, "b": "newer"}))
+    applier.apply(PARTITION, records[:1], 1, 5, 9)
+    assert (letters, loader.rows[NAME]) == ([], {("1",): {**ROW, "b": "newer"}})
