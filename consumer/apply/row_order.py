@@ -9,7 +9,7 @@ however often a part comes again, the row ends as the source left it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from cdcbus.consumer.apply.writer import count_superseded
@@ -79,6 +79,10 @@ IsDeleted = Callable[[MappedChange, str, str], bool]
 """Whether any partition is known to delete a step's row between two places in the source."""
 
 
+_Numbered = tuple[int, MappedChange]
+"""A step, or a part of it, with the step's place among all."""
+
+
 class Overtaken(NamedTuple):
     """A step that writes a row although the target holds a newer change, of version `by`, of
     another row whose key is equal there: so the partition must have a later delete of the step's
@@ -109,49 +113,50 @@ def newest(
     transaction that is not undone. `versions`: the version table of each table that has one. Raises
     TargetError."""
     transaction.may_be_freed(versions.keys())
-    by_table: dict[TableId, list[MappedChange]] = {}
-    kept: list[MappedChange] = []
+    by_table: dict[TableId, list[_Numbered]] = {}
+    kept: list[_Numbered] = []
     overtaken: list[Overtaken] = []
-    for step in steps:
+    for number, step in enumerate(steps):
         if step.plan.target.id in versions:
-            by_table.setdefault(step.plan.target.id, []).extend(step.parts())
+            parts = zip(repeat(number), step.parts(), strict=False)
+            by_table.setdefault(step.plan.target.id, []).extend(parts)
         else:
-            kept.append(step)
+            kept.append((number, step))
     # All partitions lock tables in this order, so that no two of them deadlock.
     for table in sorted(by_table):
         found, left = _newest_of(transaction, by_table[table], versions[table], report, is_deleted)
         overtaken += left
         # Otherwise an update that comes before its insert would match no row, and the insert would
         # then be too old.
-        kept += [step._replace(stands_for_row=True) for step in found]
-    # The sort is stable, so the order within a record is kept.
-    kept.sort(key=lambda step: step.offset)
-    return kept, sorted(overtaken, key=lambda each: each.step.offset)
+        kept += [(number, step._replace(stands_for_row=True)) for number, step in found]
+    # Steps of several tables can be of one record.
+    kept.sort(key=lambda numbered: (numbered[1].offset, numbered[0]))
+    return [step for _, step in kept], sorted(overtaken, key=lambda each: each.step.offset)
 
 
 def _newest_of(
     transaction: LoadTransaction,
-    steps: Sequence[MappedChange],
+    numbered: Sequence[_Numbered],
     versions: TargetTable,
     report: BatchReport,
     is_deleted: IsDeleted,
-) -> tuple[list[MappedChange], list[Overtaken]]:
+) -> tuple[list[_Numbered], list[Overtaken]]:
     """Does the same for the steps of one table.
 
     Rows whose keys are equal at the target each stay in one partition, which therefore holds the
     row's own delete as well: that makes the overtaken changes before it obsolete. A delete matches
     its own row only, so it is never too late, nor too early: where another partition still holds
     one, it is applied along with the row that needs it."""
-    known = _known(transaction, versions, _keys_of(steps))
-    texts = texts_of(steps[0].plan.target)
+    known = _known(transaction, versions, _keys_of([step for _, step in numbered]))
+    texts = texts_of(numbered[0][1].plan.target)
     # The target's row -> the newest of its changes among the steps.
     now: dict[str, tuple[RowVersion, Key]] = {}
     overtaken: dict[Key, list[Overtaken]] = {}
-    kept: list[MappedChange] = []
-    for step in steps:
+    kept: list[_Numbered] = []
+    for number, step in numbered:
         keys = step.keys
         if len(keys) != 1 or keys[0] not in known:
-            kept.append(step)
+            kept.append((number, step))
             continue
         [key] = keys
         row, stored, spelled = known[key]
@@ -172,13 +177,13 @@ def _newest_of(
                 after = stored.place[TIME.stop :]
                 before = version.place[TIME.stop :]
                 if is_deleted(other, after, before):
-                    kept.append(other)
+                    kept.append((number, other))
             now[row] = version, key
-            kept.append(step)
+            kept.append((number, step))
         elif not is_of_other:
             count_superseded(report, step, step.changes)
         elif is_delete:
-            kept.append(step)
+            kept.append((number, step))
         else:
             overtaken.setdefault(key, []).append(Overtaken(step, stored))
     if now:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
@@ -121,9 +122,10 @@ def test_the_names_of_key_columns_are_sorted_as_porter_does() -> None:
 @dataclass
 class Racing:
     """A transaction at an Oracle, whose MERGE refuses a key that another transaction has just
-    inserted: so often, for these keys. All versions there are of the year 2100."""
+    inserted: so often, for these keys. All versions there are `newer`, of the year 2100."""
 
     refusals: dict[tuple[str | None, ...], int]
+    newer: RowVersion = field(default_factory=partial(RowVersion, 4_102_444_800_000))
     written: list[TableBatch] = field(default_factory=list)
 
     @contextmanager
@@ -140,8 +142,7 @@ class Racing:
             if self.refusals.get(key):
                 self.refusals[key] -= 1
                 raise RowConflict("ORA-00001: unique constraint (SHOP.SYS_C1) violated")
-        newer = RowVersion(4_102_444_800_000)
-        return [KnownRow(repr(key), newer) for key in keys]
+        return [KnownRow(repr(key), self.newer) for key in keys]
 
     def write(self, batch: TableBatch) -> Counts:
         self.written.append(batch)
@@ -171,3 +172,18 @@ def test_a_version_that_another_transaction_has_just_inserted_is_found(count: in
 def test_a_row_whose_version_is_not_found_is_not_written_without_one() -> None:
     with pytest.raises(TargetUnavailable, match="adds the same row"):
         left_of(Racing({("1", "2"): 99}), step(0), step(1))
+
+
+def test_the_steps_of_a_record_stay_in_order_whatever_tables_have_versions() -> None:
+    transaction = Racing({}, newer=RowVersion())
+    plans = []
+    versions = {}
+    for name in ("z", "plain", "a"):
+        other = replace(TARGET, id=TableId("shop", name))
+        plans.append(replace(PLAN, target=other))
+        if name != "plain":
+            versions[other.id] = other
+    steps = [step(0)._replace(plan=plan, offset=7) for plan in (*plans, plans[0])]
+    kept, _ = newest(transaction, steps, versions, BatchReport(), lambda *_: False)  # type: ignore[arg-type]
+    assert [each.plan.target.id.table for each in kept] == ["z", "plain", "a", "z"]
+    assert [each.stands_for_row for each in kept] == [True, False, True, True]
