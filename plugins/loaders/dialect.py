@@ -198,9 +198,11 @@ def nulls_of(columns: Sequence[str], row: Sequence[object]) -> list[str]:
 
 def assigned(table: TargetTable, columns: Sequence[str]) -> Sequence[str]:
     """The columns that an UPDATE sets: all except the key and those that only an INSERT can set;
-    the key itself if nothing else is left, as SQL requires an assignment."""
-    names = [name for name in columns if name not in table.key and not table.columns[name].is_fixed]
-    return names or table.key
+    the key itself if nothing else is left, as SQL requires an assignment. None if only an INSERT
+    can set the key."""
+    names = [name for name in columns if not table.columns[name].is_fixed]
+    others = [name for name in names if name not in table.key]
+    return others or [name for name in table.key if name in names]
 
 
 def can_insert(table: TargetTable, columns: Collection[str]) -> bool:

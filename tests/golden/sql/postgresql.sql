@@ -22,6 +22,9 @@ UPDATE "Shop"."order" AS t SET "tags" = s."tags"::integer[] FROM unnest(%s::text
 -- update of key columns only
 UPDATE "Shop"."order" AS t SET "k" = s."k" FROM unnest(%s::uuid[]) AS s("k") WHERE t."k" = s."k";
 
+-- update of what only an insert may set
+SELECT count(*) FROM "Shop"."order" AS t JOIN unnest(%s::integer[], %s::integer[]) AS s("k", "n") ON t."k" = s."k";
+
 -- delete
 DELETE FROM "Shop"."order" AS t USING unnest(%s::bigint[], %s::"bit"[]) AS s("k", "k2") WHERE t."k" = s."k" AND t."k2" = s."k2";
 

@@ -23,6 +23,7 @@ from cdcbus.plugins.loaders.dialect import (
     Diagnosis,
     Statement,
     Upserted,
+    assigned,
     can_insert,
     nulls_of,
     run_plain,
@@ -138,9 +139,9 @@ class Postgresql:
         self, connection: Connection, table: TargetTable, writes: Writes, stored: int
     ) -> int:
         """The number of rows that a trigger has left out, if `stored` were stored. If the rows have
-        only key columns, existing rows count as stored."""
-        is_key_only = bool(table.key) and set(writes.columns) <= set(table.key)
-        if stored < len(writes.rows) and is_key_only:
+        only columns that an update does not set, existing rows count as stored."""
+        sets_nothing = bool(table.key) and set(assigned(table, writes.columns)) <= set(table.key)
+        if stored < len(writes.rows) and sets_nothing:
             stored = len(self.spelled(connection, table, writes.rows_of(table.key)))
         left_out = len(writes.rows) - stored
         if left_out > 0 and ("", str(table.id)) not in self._reported:
@@ -202,7 +203,8 @@ class Postgresql:
         """Runs a statement that finds `count` rows by their keys; returns how many exist."""
         if count >= MANY_ROWS:
             connection.exec_driver_sql(NEAR_PAGES)
-        return connection.exec_driver_sql(sql, cells).rowcount
+        result = connection.exec_driver_sql(sql, cells)
+        return int(result.scalar_one()) if result.returns_rows else result.rowcount
 
     def _copied(self, connection: Connection, statements: Sequence[str], text: bytes) -> int | None:
         """Runs the statements and returns the number of rows written; a COPY among them reads the

@@ -106,9 +106,15 @@ def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[st
 
 
 def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """Updates by key; only counts the rows if there is nothing that an UPDATE may set."""
     changes = []
     for name in assigned(table, columns):
         changes.append(f"{QUOTED.name(name)} = {_cell(table, name)}")
+    if not changes:
+        return (
+            f"SELECT count(*) FROM {QUOTED.table(table.id)} AS t JOIN {rows_of(table, columns)} "
+            f"ON {_same_key(table)}"
+        )
     return (
         f"UPDATE {QUOTED.table(table.id)} AS t SET {', '.join(changes)} "
         f"FROM {rows_of(table, columns)} WHERE {_same_key(table)}"

@@ -115,6 +115,42 @@ def test_few_and_many_rows_come_to_the_same_in_postgresql(
     assert server.rows("SELECT count(*) FROM {schema}.t WHERE v = 'a'") == [(count // 2,)]
 
 
+@pytest.mark.parametrize("count", [1, 3, 300, MANY])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "id int GENERATED ALWAYS AS IDENTITY primary key, n int",
+        "id int GENERATED ALWAYS AS IDENTITY, n int, primary key (id, n)",
+        "id int primary key, n int GENERATED ALWAYS AS IDENTITY",
+    ],
+)
+def test_rows_are_found_though_an_update_may_set_nothing_of_them_in_postgresql(
+    postgresql_server: PostgresqlServer,
+    loader_of: Callable[[Server], Loader],
+    columns: str,
+    count: int,
+) -> None:
+    server = postgresql_server
+    server.execute(f"CREATE TABLE {{schema}}.t ({columns})")
+    loader = loader_of(server)
+    table = table_of(server, loader)
+    names = ("id",) if table.key == ("id",) and not table.columns["n"].is_fixed else ("id", "n")
+    rows = [(str(number), str(number))[: len(names)] for number in range(count)]
+    absent = [(str(count + number), "1")[: len(names)] for number in range(count)]
+    for writes, missed in (
+        (Writes(names, rows), 0),
+        (Writes(names, rows, may_insert=False), 0),
+        (Writes(names, rows, expected=count), 0),
+        (Writes(names, absent, may_insert=False), count),
+        (Writes(names, absent, expected=count), count),
+    ):
+        with loader.transaction() as transaction:
+            counts = transaction.write(TableBatch(table, writes=[writes]))
+        written = count if writes.may_insert or not missed else 0
+        assert (counts.written, counts.missed) == (written, missed)
+    assert server.rows("SELECT count(*) FROM {schema}.t") == [(2 * count,)]
+
+
 def test_an_invalid_or_partial_unique_index_is_not_taken_for_the_key(
     postgresql_server: PostgresqlServer, loader_of: Callable[[Server], Loader]
 ) -> None:

@@ -47,6 +47,12 @@ PG = table(
     **{'od"d %': "bytea"},
 )
 PG_KEY_ONLY = table("postgresql", k="uuid")
+PG_FIXED = TargetTable(
+    PG.id,
+    {name: TargetColumn(name, "integer", is_fixed=True) for name in ("k", "n")},
+    ("k",),
+    dialect="postgresql",
+)
 PG_LABELS = TargetTable(
     PG.id,
     {"e%": TargetColumn("e%", 'shop."Mood"', declared="enum('a')")},
@@ -85,6 +91,7 @@ STATEMENTS = {
         "insert what is missing": postgresql_sql.insert_missing_sql(PG, ["tags", "k2", "k"]),
         "update": postgresql_sql.update_sql(PG, ["tags", "k2", "k"]),
         "update of key columns only": postgresql_sql.update_sql(PG_KEY_ONLY, ["k"]),
+        "update of what only an insert may set": postgresql_sql.update_sql(PG_FIXED, ["k", "n"]),
         "delete": postgresql_sql.delete_sql(PG),
         "truncate": postgresql_sql.truncate_sql(PG),
         "insert": postgresql_sql.insert_sql(PG, ["tags", "k2", "k"]),
