@@ -111,11 +111,14 @@ def _exact(
     for each in keys.values():
         if key is NO_KEY or each.names != key.names:
             others.append(each.names)
-    unsafe = _unsafe(connection, catalog, name)
+    definition = _definition(connection, catalog, name)
+    unsafe = _unsafe(connection, catalog, name, definition or "")
     computed = [column for column in key.names if columns[column].is_generated]
     if computed:
         unsafe.append(f"target table {name} {COMPUTED_KEY.format(', '.join(computed))}")
     remarks = _said(connection, catalog.remarks, parameters)
+    if definition is not None:
+        remarks.append(VIEW)
     remarks += _lacking(connection, catalog, parameters)
     return TargetTable(
         name,
@@ -130,13 +133,13 @@ def _exact(
     )
 
 
-def _unsafe(connection: Connection, catalog: Catalog, name: TableId) -> list[str]:
+def _unsafe(connection: Connection, catalog: Catalog, name: TableId, definition: str) -> list[str]:
     """The reasons why nothing may be written to the table, or to a table that a view selects
     from."""
     found = []
     for why in _said(connection, catalog.unsafe, name._asdict()):
         found.append(f"target table {name} {why}")
-    for base in _below(connection, catalog, name):
+    for base in _below(connection, catalog, name, definition):
         for why in _said(connection, catalog.unsafe, base._asdict()):
             found.append(f"target table {name} is a view over {base}, which {why}")
     return found
@@ -226,17 +229,31 @@ def _lacking(connection: Connection, catalog: Catalog, parameters: dict[str, str
     return found
 
 
+VIEW: Final = (
+    "is a view, of which no key is known: rows are found by all of their cells, and one that comes "
+    "twice is refused, or is there twice. Let the task write to the table that it shows "
+    "(mapper[i].schema and .table)"
+)
 PAIR: Final = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
 
 
-def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[TableId]:
+def _definition(connection: Connection, catalog: Catalog, name: TableId) -> str | None:
+    """The SELECT of a view, empty where the user may not see it; None for a table."""
+    if not catalog.view:
+        return None
+    found: str | None = connection.execute(text(catalog.view), name._asdict()).scalar()
+    return found
+
+
+def _below(
+    connection: Connection, catalog: Catalog, name: TableId, definition: str
+) -> list[TableId]:
     """The tables that a view selects from, directly or through other views. Can include pairs of
     names that are not a table's but a column's."""
-    if not catalog.view:
-        return []
     found = [name]
     for each in found:  # grows during the loop
-        definition = connection.execute(text(catalog.view), each._asdict()).scalar() or ""
+        if each != name:
+            definition = _definition(connection, catalog, each) or ""
         for schema, table in PAIR.findall(definition):
             # within backticks a backtick is doubled
             pair = TableId(schema.replace("``", "`"), table.replace("``", "`"))

@@ -107,6 +107,9 @@ CATALOG: Final = Catalog(
         SELECT CASE kind
             WHEN 0 THEN 'hides rows from this user by row level security: updates and deletes of '
                 || 'these find nothing'
+            WHEN 2 THEN 'is a view, of which no key is known: it takes new rows, but no updates '
+                || 'and deletes, as rows without a key are only found in tables. Let the task '
+                || 'write to the table that it shows (mapper[i].schema and .table)'
             ELSE 'has the trigger ' || name
                 || ', which runs before each row and may leave it out or change it' END
         FROM (
@@ -114,6 +117,8 @@ CATALOG: Final = Catalog(
             UNION ALL
             SELECT 1, t.tgname FROM {_TABLE} JOIN pg_trigger t ON t.tgrelid = c.oid
             WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 3 = 3
+            UNION ALL
+            SELECT 2, '' FROM {_TABLE} WHERE c.relkind = 'v'
         ) AS found ORDER BY 1""",
     rights=f"""
         SELECT verb, string_agg(a.attname, ', ' ORDER BY a.attnum), verb = 'DELETE'

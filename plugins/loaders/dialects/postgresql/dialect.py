@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -16,7 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import RowConflict
+from cdcbus.plugins.errors import RowConflict, TargetTableUnfit
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialect import (
     Cells,
@@ -69,6 +70,7 @@ MANY_ROWS: Final = 1000
 up each row by its key. With its default page cost, meant for spinning disks, it did so for 19,000
 rows of 1.3 million, and took four to nine times as long."""
 NEAR_PAGES: Final = "SET LOCAL random_page_cost = 1.1"
+NO_COLUMN: Final = "42703"
 NO_TRUNCATE: Final = ("0A000", "55006")
 """Other tables have foreign keys to the table; the checks of deferred ones of its own are due."""
 
@@ -278,7 +280,7 @@ class Postgresql:
             names = settable(table, columns)
             parameters[:0] = self._row(table, names, [cells[name] for name in names])
         sql = swap_sql(table, columns, nulls, is_update=new is not None)
-        with naming(table, columns, [new or old]):
+        with naming(table, columns, [new or old]), _explaining_views(table):
             return connection.exec_driver_sql(sql, tuple(parameters)).rowcount
 
     def locked(
@@ -341,6 +343,22 @@ class Postgresql:
         for name, cell in zip(columns, row, strict=True):
             found += coerced(table, table.columns[name], [cell], self._zero_date)
         return tuple(found)
+
+
+@contextmanager
+def _explaining_views(table: TargetTable) -> Iterator[None]:
+    """Explains the error of `swap_sql` for a view, which lacks the columns that each table has."""
+    try:
+        yield
+    except DBAPIError as error:
+        cause: Any = error.orig
+        if cause.sqlstate != NO_COLUMN or "tableoid" not in cause.diag.message_primary:
+            raise
+        raise TargetTableUnfit(
+            f"target table {table.id} is a view, of which no key is known, and only a table's row "
+            "can be updated or deleted without one: let the task write to the table that it shows "
+            "(mapper[i].schema and .table)"
+        ) from error
 
 
 def can_merge_by_key(table: TargetTable, columns: Sequence[str]) -> bool:

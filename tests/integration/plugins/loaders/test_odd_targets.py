@@ -4,7 +4,7 @@ one clear error, whatever the size."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +12,22 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, TableBatch, TargetTable, Writes
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected
+from cdcbus.plugins.contracts import (
+    Counts,
+    JdbcTarget,
+    Loader,
+    Swaps,
+    TableBatch,
+    TargetTable,
+    Writes,
+)
+from cdcbus.plugins.errors import (
+    RowConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+)
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
@@ -545,9 +559,35 @@ def test_a_table_may_have_the_name_of_the_temporary_one(mysql_server: OddMysql, 
     assert mysql_server.rows(f"SELECT COUNT(*) FROM {{schema}}.{table}") == [(100,)]
 
 
+def test_a_view_of_postgresql_takes_new_rows_and_says_why_no_others(
+    postgresql_server: OddPostgresql,
+) -> None:
+    server = postgresql_server
+    server.execute("CREATE TABLE {schema}.base (id int primary key, v text)")
+    server.execute("CREATE VIEW {schema}.t AS SELECT * FROM {schema}.base")
+    with loading(server.target()) as loader:
+        loader.fence()
+        table = loader.table(TableId(server.schema, "t"))
+        assert table is not None
+        [remark] = table.remarks
+        assert remark.startswith("is a view, of which no key is known: it takes new rows")
+        for pairs, says in (
+            ([(None, ("1", "a"))], ""),
+            ([(("1", "a"), ("1", "b"))], "is a view, of which no key is known, and only"),
+            ([(("1", "a"), None)], "is a view, of which no key is known, and only"),
+        ):
+            batch = TableBatch(table, swaps=[Swaps(("id", "v"), pairs)])
+            refused = pytest.raises(TargetTableUnfit, match=says) if says else nullcontext()
+            with refused, loader.transaction() as transaction:
+                transaction.write(batch)
+    assert server.rows("SELECT id, v FROM {schema}.t") == [(1, "a")]
+
+
 def test_a_view_over_a_table_with_transactions_is_written(mysql_server: OddMysql) -> None:
     mysql_server.execute_each(BASE + "InnoDB" + VIEW)
     with loading(mysql_server.target()) as loader:
         table = loader.table(TableId(mysql_server.schema, "t"))
     assert table is not None
     assert table.unsafe == ""
+    [remark] = table.remarks
+    assert remark.startswith("is a view, of which no key is known: rows are found by all")
