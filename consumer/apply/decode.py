@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from itertools import repeat
+from typing import Final
 
 from cdcbus.consumer.apply.scattered import ScatteredTables
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.merge.mapped_change import MappedChange, are_of_one_definition
 from cdcbus.consumer.offsets.topic_logs import LogRecord
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
@@ -16,11 +17,15 @@ from cdcbus.consumer.records.records import Records
 from cdcbus.consumer.transform.change_filter import ChangeFilter
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import Converter
-from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
+from cdcbus.plugins.errors import ConfigError, DataError, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.rowchange import RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
 from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.processor import Processor
+
+# How often records are mapped before the task gives up for now: once more after it has altered a
+# target table, and again where another process does.
+ATTEMPTS: Final = 3
 
 
 class Decoder:
@@ -35,7 +40,6 @@ class Decoder:
         scattered: ScatteredTables,
     ) -> None:
         self._task = task
-        self.skipped_operations = task.skipped_operations
         self._plans = plans
         self._scattered = scattered
         self._wanted = ChangeFilter(task, converter, process)
@@ -47,9 +51,33 @@ class Decoder:
         report: BatchReport,
         dead_letters: list[DeadLetter] | None,
     ) -> list[MappedChange]:
-        """The row changes that the task applies, under the target's names, in order. A
-        record that cannot be read becomes a dead letter, or raises DataError without a
-        list for these. Raises UnmappedColumn."""
+        """The row changes that the task applies, under the target's names, in order; those to
+        one target table are mapped for the same definition of it. A record that cannot be
+        read becomes a dead letter, or raises DataError without a list for these. Raises
+        UnmappedColumn."""
+        for _ in range(ATTEMPTS):
+            own = BatchReport()
+            letters: list[DeadLetter] | None = None if dead_letters is None else []
+            steps = self._decoded(partition, records, own, letters)
+            # A table was altered for some of the rows: by now its other rows are mapped for that.
+            if are_of_one_definition(steps):
+                break
+        else:
+            raise TargetUnavailable(
+                "target tables are altered all the time; they are looked at again"
+            )
+        report.add(own)
+        if dead_letters is not None and letters:
+            dead_letters += letters
+        return steps
+
+    def _decoded(
+        self,
+        partition: TopicPartition,
+        records: Records,
+        report: BatchReport,
+        dead_letters: list[DeadLetter] | None,
+    ) -> list[MappedChange]:
         steps: list[MappedChange] = []
         # By the table's identity, see Route.plan.
         known: dict[int, tuple[Table, list[Plan]]] = {}
@@ -129,12 +157,13 @@ class Decoder:
                 found.add(change.table.id)
         return found
 
-    def column_plans(self, table: Table) -> list[Plan] | None:
-        """The plans for a table's rows, empty if they are not applied; None for heartbeats, whose
-        cells must be read."""
-        if self._wanted.table(table.id):
-            return self._plans.of(table)
-        return None if self._task.is_heartbeat(table.id) else []
+    def column_plans(self, table: Table, op: Op) -> list[Plan] | None:
+        """The plans for a table's rows of an operation, empty if they are not applied; None for
+        heartbeats, whose cells must be read."""
+        if not self._wanted.table(table.id):
+            return None if self._task.is_heartbeat(table.id) else []
+        # Rows that are left out need no target.
+        return [] if op in self._task.skipped_operations else self._plans.of(table)
 
     def targets(self, sources: Collection[TableId]) -> set[TableId]:
         """The target tables of those source tables that are applied, as the target names them."""

@@ -134,7 +134,6 @@ class Preparer:
             decoder.column_plans,
             decoder.targets,
             is_in_order,
-            decoder.skipped_operations,
         )
         return net if net.tables else None
 

@@ -20,7 +20,11 @@ from cdcbus.consumer.apply.row_order import overtaken_reason
 from cdcbus.consumer.apply.scattered import FoundScattered, OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.writer import count_superseded
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.merge.mapped_change import MappedChange, target_tables
+from cdcbus.consumer.merge.mapped_change import (
+    MappedChange,
+    are_of_one_definition,
+    target_tables,
+)
 from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import PartitionPart, Records
@@ -79,20 +83,17 @@ class Together:
         Returns the end that each has reached, with its report; nothing where that does not help,
         so that `PartitionApplier.apply` has to report why. Raises as that does, except DataError,
         TargetRejected and PartitionWaits."""
-        ends: dict[TopicPartition, int] = {}
-        decoded: list[tuple[TopicPartition, list[MappedChange]]] = []
+        ends = {partition: end for partition, _, end, _ in partitions}
         reports: list[BatchReport] = []
         try:
-            for partition, records, end, _ in partitions:
-                steps, decoding = self._decoded(partition, records)
-                ends[partition] = end
-                decoded.append((partition, steps))
-                reports.append(decoding)
+            merged = self._merged(partitions, reports)
         except UnmappedColumn:
             raise
         except DataError:
             return {}
-        merged = in_source_order(decoded)
+        # One partition has altered a target table for its rows, after another was mapped for it.
+        if not are_of_one_definition(map(itemgetter(1), merged)):
+            return {}
         tables = target_tables(map(itemgetter(1), merged))
         # First as it is, then with constraints checked immediately, then cut where that attempt was
         # blocked.
@@ -113,6 +114,17 @@ class Together:
             else:
                 return self._reports_together(partitions, reports, ends, report)
         return {}
+
+    def _merged(
+        self, partitions: Sequence[PartitionPart], reports: list[BatchReport]
+    ) -> list[tuple[TopicPartition, MappedChange]]:
+        """The steps of all partitions in source order; adds the report of each one's decoding."""
+        decoded: list[tuple[TopicPartition, list[MappedChange]]] = []
+        for partition, records, _, _ in partitions:
+            steps, decoding = self._decoded(partition, records)
+            decoded.append((partition, steps))
+            reports.append(decoding)
+        return in_source_order(decoded)
 
     def _decoded(
         self, partition: TopicPartition, records: Records

@@ -74,18 +74,17 @@ class NetColumns:
 def net_columns(
     records: Records,
     reader: Converter,
-    plans_of: Callable[[Table], Sequence[Plan] | None],
+    plans_of: Callable[[Table, Op], Sequence[Plan] | None],
     targets_of: Callable[[Collection[TableId]], set[TableId]],
     is_in_order: Callable[[RowGroup, Plan], bool] = lambda _group, _plan: True,
-    skipped: Collection[Op] = (),
 ) -> NetColumns:
     """Merges records by columns, as far as possible. `reader` reads them.
 
-    `plans_of` returns the plans for rows of a source table: an empty list when they are not
-    applied, None when each row must be looked at. `targets_of` returns the target tables of source
-    tables whose records are read one by one: all rows of these take the row-at-a-time path, to keep
-    their order. `is_in_order`: whether no other partition has changes of a group's rows. Changes of
-    `skipped` operations are left out.
+    `plans_of` returns the plans for rows of a source table and an operation: an empty list when
+    they are not applied, None when each row must be looked at. `targets_of` returns the target
+    tables of source tables whose records are read one by one: all rows of these take the
+    row-at-a-time path, to keep their order. `is_in_order`: whether no other partition has changes
+    of a group's rows.
     """
     found = read_columns(records.values, reader)
     if not found.groups and _hold_many_rows(records.take(found.rest[:MOST_PROBED]), reader):
@@ -95,9 +94,7 @@ def net_columns(
     few, others, sources = _few_of_a_kind(records, found.rest, reader)
     row_at_a_time = set(others)
     for group in (*found.groups, *few):
-        plans = plans_of(group.table)
-        if group.op in skipped and plans is not None:
-            continue
+        plans = plans_of(group.table, group.op)
         if plans is None or not _all_by_columns(group, plans, is_in_order):
             sources.add(group.table.id)
             row_at_a_time.update(group.records.to_pylist())
@@ -128,9 +125,12 @@ def _all_by_columns(
 
 
 def _merged(members: Sequence[tuple[RowGroup, Plan]]) -> TableBatch | None:
-    """The net effect of groups on one target table; None where columns do not show it, or where a
-    cell cannot be mapped, whose record only the row-at-a-time path names."""
+    """The net effect of groups on one target table; None where columns do not show it, where the
+    table was altered for some of them, or where a cell cannot be mapped, whose record only the
+    row-at-a-time path names."""
     _, first_plan = members[0]
+    if any(plan.target is not first_plan.target for _, plan in members):
+        return None
     try:
         mapped = list(starmap(_mapped, members))
     except DataError:

@@ -113,6 +113,17 @@ def target_tables(steps: Iterable[MappedChange]) -> dict[TableId, TargetTable]:
     return {step.plan.target.id: step.plan.target for step in steps}
 
 
+def are_of_one_definition(steps: Iterable[MappedChange]) -> bool:
+    """Whether the steps to each target table were mapped for the same definition of it. Not so
+    where the task has altered a table for some of them."""
+    targets: dict[TableId, TargetTable] = {}
+    plans = {id(step.plan): step.plan for step in steps}
+    for plan in plans.values():
+        if targets.setdefault(plan.target.id, plan.target) is not plan.target:
+            return False
+    return True
+
+
 class SameRow:
     """Finds the next step of the same row among some steps."""
 

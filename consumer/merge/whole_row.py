@@ -3,10 +3,11 @@ Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 
 from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.rowchange import Cell, Row, RowChange, Table
 
@@ -25,9 +26,15 @@ def columns_missing(change: RowChange, target: TargetTable, row: Row) -> list[st
     ]
 
 
-def in_order(target: TargetTable, names: Container[str]) -> tuple[str, ...]:
-    """Those of the target's columns that have one of these names, in its order."""
-    return tuple(name for name in target.columns if name in names)
+def in_order(target: TargetTable, names: Collection[str]) -> tuple[str, ...]:
+    """The columns with these names in the target's order. Raises TargetUnavailable where the
+    target, as it is known, lacks one, whose cells would be left out without a word."""
+    found = tuple(name for name in target.columns if name in names)
+    if len(found) < len(names):
+        raise TargetUnavailable(
+            f"target table {target.id} has been altered meanwhile, and is looked at again"
+        )
+    return found
 
 
 def width_of(target: TargetTable) -> int:

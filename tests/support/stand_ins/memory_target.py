@@ -15,6 +15,7 @@ from cdcbus.plugins.contracts import (
     Moves,
     OffsetTable,
     TableBatch,
+    TargetColumn,
     TargetTable,
 )
 from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
@@ -89,7 +90,11 @@ class MemoryTarget:
         pass
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
-        raise NotImplementedError
+        """Adds columns; like loaders, returns another object."""
+        known = self.tables[table.id]
+        new = {column.name: TargetColumn(column.name, "text") for column in columns}
+        self.tables[table.id] = replace(known, columns={**new, **known.columns})
+        return self.tables[table.id]
 
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:

@@ -193,6 +193,17 @@ def test_skipped_operations_leave_rows_where_they_are(size: int) -> None:
     assert report.tables[TableId("shop", "orders")].deleted == 0
 
 
+@pytest.mark.parametrize("size", [50, 300])
+def test_rows_that_are_left_out_need_no_target(size: int) -> None:
+    gone = replace(SOURCES["orders"], id=TableId("shop", "gone"))
+    changes = []
+    for number in range(size):
+        row = {"id": str(number), "a": None, "b": None}
+        changes.append(RowChange(gone, Op.DELETE, row, None, Origin("mysql-bin.000001", number)))
+    report = applied(target(), changes, "canalRow", frozenset({Op.DELETE}))
+    assert report.records == size
+
+
 def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Decoder, "_steps_of", lambda *_: pytest.fail("a record was read by itself"))
     changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
