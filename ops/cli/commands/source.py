@@ -50,9 +50,7 @@ def source() -> None:
 @source.command()
 @_name
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...", callback=_read_pairs)
-@click.option(
-    "--file", "is_file", is_flag=True, help="Write the properties file, not the znode."
-)
+@click.option("--file", "is_file", is_flag=True, help="Write the properties file, not the znode.")
 @click.option("--replace", "is_replacing", is_flag=True, help="Overwrite an existing one.")
 @bus_options
 def add(

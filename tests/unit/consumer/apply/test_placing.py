@@ -40,6 +40,18 @@ def test_rows_are_where_their_key_says_or_all_in_one_partition(key: bytes, is_by
     assert Placing().is_by_key(plan(), pa.array([key, key]), image) is is_by_key
 
 
+def test_a_table_s_name_as_porter_s_readers_get_it_places_all_rows() -> None:
+    upper = replace(ORDERS, id=TableId("SHOP", "ORDERS"))
+    [route] = Mapper(()).routes(upper.id)
+    columns = {name: TargetColumn(name, "int4") for name in ("id", "a")}
+    made = route.plan(upper, TargetTable(ORDERS.id, columns, ("id",)))
+    change = RowChange(upper, Op.INSERT, None, {"id": "7", "a": "9"})
+    assert Placing().is_row_by_key(made, b"orders", change)
+    image = {"id": pa.array(["7", "8"]), "a": pa.array(["9", "9"])}
+    assert Placing().is_by_key(made, pa.array([b"orders", b"orders"]), image)
+    assert not Placing().is_by_key(made, pa.array([b"orders", b"Orders"]), image)
+
+
 @pytest.mark.parametrize("key", [b"7_", b'{"database":"shop","table":"Orders","pk.id":7}'])
 @pytest.mark.parametrize("old", ["7", "6"])
 def test_a_row_whose_key_changes_was_in_another_partition(key: bytes, old: str) -> None:
