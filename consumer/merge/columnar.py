@@ -207,7 +207,9 @@ def _columns(images: Sequence[Row | None]) -> dict[str, pa.Array] | None:
 
 def _needs_look(group: RowGroup, plan: Plan) -> bool:
     """Whether rows must be mapped one by one, including those with a column that their records do
-    not describe, which are refused there."""
+    not describe, and those whose old row may lack a part of the target's key."""
+    if plan.loose and group.op is Op.UPDATE and not plan.source.is_described:
+        return True
     return bool(plan.computed or plan.masks) or not (
         plan.describes(group.before) and plan.describes(group.after)
     )

@@ -15,6 +15,7 @@ TRUNCATE is an operation.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from cdcbus.plugins.converters.canal_values import (
 from cdcbus.plugins.converters.json_cells import cells, parsed, time_us, whole_number
 from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
 from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.mysql.sql_types import GEOMETRIES
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
 
 if TYPE_CHECKING:
@@ -58,6 +60,9 @@ WITHOUT_ROWS = {
 }
 _DATA = b'"data":['
 _OLD = b'"old":['
+_LARGE = re.compile(
+    rf"(?:tiny|medium|long)?(?:blob|text)|json|vector|{'|'.join(GEOMETRIES)}", re.IGNORECASE
+)
 _LAST = b'"txLast":true,'
 _NOT_LAST = b'"txLast":false,'
 # The number of java.sql.Types for a column whose type is not given.
@@ -404,10 +409,24 @@ def _changes(
             after = None
         elif op is Op.UPDATE:
             # Without `old` the former row is unknown.
-            before = {} if old is None else {**row, **_row(old[i] or {}, readings)}
+            before = {}
+            if old is not None:
+                before = _old_row(table, row, _row(old[i] or {}, readings))
         ends = is_last and i == len(data) - 1
         changes.append(RowChange(table, op, before, after, origin, first + i, ends))
     return changes
+
+
+def _old_row(table: Table, row: Row, old: Row) -> Row:
+    """The row before an UPDATE, from the row after it and the changed columns. Where the source has
+    logged only what a statement sets (binlog_row_image=MINIMAL), a column without its old cell was
+    not logged before, except those of the key."""
+    if table.is_described and len(row) < len(table.columns):
+        # NOBLOB leaves out columns of these types only, in both rows; another one has changed then.
+        missing = [each for each in table.columns if each.name not in row]
+        if not old or not all(_LARGE.match(each.mysql_type) for each in missing):
+            return {**{name: row[name] for name in table.key if name in row}, **old}
+    return {**row, **old}
 
 
 def _row(fields: dict[str, Any], readings: Mapping[str, Rendering]) -> dict[str, str | None]:

@@ -49,6 +49,9 @@ class Plan:
     # Source column -> the conversion of its cells, to local time or for labels; computed columns
     # take the cells before it.
     converted: Mapping[str, Conversion] = field(default_factory=dict)
+    # Column of the target's key -> the source columns that it is made of, where one of these is not
+    # in the source's key: what an old image does not hold of them is unknown.
+    loose: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def changed(self) -> set[str]:
@@ -74,6 +77,8 @@ class Plan:
                 "source tables too, and would lose them; "
                 "delete the rows of this one there, then set the position after the record"
             )
+        if self.loose and change.op is Op.UPDATE:
+            self._refuse_unknown_key(change)
         before = self._row(change.before)
         after = self._row(change.after)
         if self.computed:
@@ -81,6 +86,20 @@ class Plan:
         return RowChange(
             self.table, change.op, before, after, change.origin, change.row, change.is_last
         )
+
+    def _refuse_unknown_key(self, change: RowChange) -> None:
+        """Raises DataError for an update that brings a part of the target's key and does not say
+        what it was: the row would stay under its old key, and come again under the new one."""
+        old, new = change.before or {}, change.after or {}
+        for name, columns in self.loose.items():
+            unknown = sorted((columns & new.keys()) - old.keys())
+            if unknown:
+                raise DataError(
+                    f"table {self.target.id}: UPDATE without its primary key column {name}: the "
+                    f"old row lacks {', '.join(unknown)} of {self.source.id}, which its own key "
+                    "does not have. Let the source log full row images (binlog_row_image=FULL), or "
+                    "give the target the source's key"
+                )
 
     def _row(self, row: Row | None) -> Row | None:
         if row is None or (self.is_same and self.known.issuperset(row)):

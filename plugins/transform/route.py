@@ -10,6 +10,7 @@ from typing import Final
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, UnmappedColumn
 from cdcbus.plugins.rowchange import Column, Table, TableId, Unclear
+from cdcbus.plugins.transform.cells.expression import Expression
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.label_texts import label_texts
 from cdcbus.plugins.transform.local_times import local_times
@@ -153,6 +154,7 @@ class Route:
             dropped=tuple(dropped),
             is_shared=self.is_shared,
             converted=converted,
+            loose=_loose(source, target, names, expressions),
         )
 
     def _lacking(
@@ -207,6 +209,27 @@ class Route:
                 )
             masks[column] = mask
         return masks
+
+
+def _loose(
+    source: Table,
+    target: TargetTable,
+    names: Mapping[str, str | None],
+    expressions: Mapping[str, Expression],
+) -> dict[str, frozenset[str]]:
+    """See `Plan.loose`. Nothing where records do not name the source's key."""
+    found: dict[str, frozenset[str]] = {}
+    if not source.key:
+        return found
+    own = set(source.key)
+    made_of = {name: frozenset((column,)) for column, name in names.items() if name is not None}
+    for name, expression in expressions.items():
+        made_of[name] = expression.columns
+    for name in target.key:
+        columns = made_of.get(name, frozenset())
+        if not columns <= own:
+            found[name] = columns
+    return found
 
 
 def _written(column: Column, target: TargetTable) -> Column | None:

@@ -75,7 +75,11 @@ def _has_no_missing_flag(message: Mapping[str, Any]) -> bool:
 
 
 def _canal_has_own_cells(message: Mapping[str, Any]) -> bool:
-    """Whether the cells are ours: without `txLast` they are in canal's own rendering."""
+    """Whether the cells are ours: without `txLast` they are in canal's own rendering. And whether
+    an UPDATE has a whole row: what a part of a row was before, `from_bytes` knows."""
+    if message.get("type") == "UPDATE":
+        [row] = message["data"]
+        return "txLast" in message and row.keys() == (message.get("mysqlType") or {}).keys()
     return "txLast" in message
 
 

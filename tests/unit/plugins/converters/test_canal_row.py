@@ -50,6 +50,32 @@ def test_every_row_change_is_read_back(change: RowChange) -> None:
     assert CONVERTER.from_bytes(CONVERTER.to_bytes(change)) == [change]
 
 
+LOGGED = Table(
+    TableId("shop", "orders"),
+    (Column("id", "int", 4), Column("code", "varchar(9)", 12), Column("pic", "longblob", 2004)),
+    ("id",),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"id": "1"}, {"code": "B"}),
+        ({"id": "1"}, {"id": "1", "code": "B"}),
+        ({"id": "1"}, {"id": "2", "pic": "x"}),
+        ({"id": "1"}, {"code": "B", "pic": "x"}),
+        ({"id": "1", "code": "A"}, {"id": "1", "code": "B"}),
+    ],
+    ids=["MINIMAL", "key set, too", "key changed", "large one set", "NOBLOB"],
+)
+def test_an_old_row_in_part_is_read_as_it_was_logged(
+    before: dict[str, str | None], after: dict[str, str | None]
+) -> None:
+    change = RowChange(LOGGED, Op.UPDATE, before, after, ORIGIN)
+    [found] = CONVERTER.from_bytes(CONVERTER.to_bytes(change))
+    assert (found.before, found.after) == (before, after)
+
+
 def test_an_update_is_written_with_all_of_canal_s_members_and_ours() -> None:
     before, after = {"id": "1", "note": None}, {"id": "1", "note": "new"}
     message = json.loads(

@@ -490,15 +490,40 @@ def test_what_is_the_source_s_key_only_may_be_left_out(rule: MapperRule) -> None
     columns = {name: TargetColumn(name, "text") for name in ("id", "note", "extra")}
     for key in ((), ("note",)):
         assert map_row(
-            rule, update({}, row), TargetTable(TableId("shop", "orders"), columns, key)
+            rule, update(row, row), TargetTable(TableId("shop", "orders"), columns, key)
         ).after == {"note": "x"}
     computed = MapperRule(
         ignored=frozenset({"id"}), computed={"ID": read_expression("{id}-{note}")}
     )
-    assert map_row(computed, update({}, row), target("id", "note", "extra")).after == {
+    assert map_row(computed, update(row, row), target("id", "note", "extra")).after == {
         "note": "x",
         "id": "1-x",
     }
+
+
+@pytest.mark.parametrize(
+    ("rule", "key", "old"),
+    [
+        (None, "note", {"ID": "1"}),
+        (MapperRule(computed={"extra": read_expression("{note}-{id}")}), "extra", {"ID": "1"}),
+        (None, "note", {}),
+    ],
+    ids=["copied", "computed", "no old row"],
+)
+def test_an_update_that_does_not_say_what_the_target_s_key_was_is_refused(
+    rule: MapperRule | None, key: str, old: Row
+) -> None:
+    columns = {name: TargetColumn(name, "text") for name in ("id", "note", "extra")}
+    table = TargetTable(TableId("shop", "orders"), columns, (key,))
+    with pytest.raises(
+        DataError, match=f"UPDATE without its primary key column {key}.* lacks Note"
+    ):
+        map_row(rule, update(old, {"Note": "x"}), table)
+    assert map_row(rule, update({"ID": "1", "Note": "w"}, {"Note": "x"}), table)
+
+
+def test_the_source_s_key_is_in_each_old_row() -> None:
+    assert map_row(None, update({}, {"ID": "1"}), target("id", "note", "extra"))
 
 
 # Columns without a type
