@@ -83,7 +83,8 @@ def starting_offsets(
         text = store.load()
         try:
             known = known_partitions(topic, text, store, targets, reached, passed, kind)
-            _refuse_missing(store, known, logs.partitions(topic))
+            numbers = logs.partitions(topic)
+            _refuse_missing(store, known, numbers)
         except PositionError as error:
             raise PositionUnusable(
                 f"{error}; set it: cdcbus offset reset {task.task_id} --to PLACE"
@@ -112,7 +113,7 @@ def starting_offsets(
             starts.offsets[partition] = _held(task, logs, partition, offset)
             if not known:
                 starts.by_rule[partition] = logs.bounds(partition)[0]
-        _note(starts, known)
+        _note(starts, known, numbers)
     return starts
 
 
@@ -145,9 +146,12 @@ def _comes_later(
     return is_forwarding and not task.source.partitions and bool(known) and partition not in known
 
 
-def _note(starts: Starts, known: Mapping[TopicPartition, Known]) -> None:
-    """Adds to `starts` what is known of a topic's partitions besides the offsets to read from."""
+def _note(starts: Starts, known: Mapping[TopicPartition, Known], numbers: Sequence[int]) -> None:
+    """Adds to `starts` what is known of a topic's partitions besides the offsets to read from. Not
+    of those that the topic had before it was made anew with fewer: they are gone."""
     for partition, each in known.items():
+        if partition.partition not in numbers:
+            continue
         is_read = partition in starts.offsets
         if not is_read and each.in_zookeeper is not None:
             starts.unread[partition] = each.in_zookeeper

@@ -31,7 +31,7 @@ from cdcbus.tasks.control.commands import (
     refuse_running,
 )
 from cdcbus.tasks.control.named_task import inspect_stored
-from cdcbus.tasks.control.reset import Target, find_targets
+from cdcbus.tasks.control.reset import Target, find_targets, set_numbers
 from cdcbus.tasks.control.uses import Uses, kafka_of, lacking, source_of, target_of, task_of
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position.history import histories, positions_of, set_positions, undone
@@ -102,10 +102,15 @@ class Preview:
     before: Mapping[str, str | None]
 
     def to_json(self) -> str:
-        """`{SWIMLANE:{"position":TEXT,"before":TEXT}}`, for `reset_as_shown`."""
+        """`{SWIMLANE:{"position":TEXT,"before":TEXT,"numbers":[NUMBER]}}`, for
+        `reset_as_shown`."""
         shown = {}
         for swimlane, target in self.targets.items():
-            shown[swimlane] = {"position": target.text, "before": self.before.get(swimlane)}
+            shown[swimlane] = {
+                "position": target.text,
+                "before": self.before.get(swimlane),
+                "numbers": sorted(target.numbers),
+            }
         return orjson.dumps(shown).decode()
 
 
@@ -138,7 +143,8 @@ def reset(
     refuse_running(bus.client, task_id, live)
     texts = {swimlane: target.text for swimlane, target in preview.targets.items()}
     # Refused where a position is no longer the one that the targets were compared with.
-    _set(bus, task_id, texts, preview.before, place, who, partition)
+    numbers = set_numbers(target.numbers for target in preview.targets.values())
+    _set(bus, task_id, texts, preview.before, place, who, numbers)
     return preview.targets
 
 
@@ -148,7 +154,6 @@ def reset_as_shown(
     shown: str,
     place: str,
     who: str,
-    partition: int | None = None,
     live: bool = False,
 ) -> None:
     """Sets the positions of a preview, `shown`, as its `to_json` gave them: a place such as
@@ -158,10 +163,12 @@ def reset_as_shown(
     swimlanes = TaskNodes(bus.client).swimlanes(task_id)
     texts = {}
     before = {}
+    numbers = []
     try:
         for swimlane, each in orjson.loads(shown).items():
             texts[swimlane], before[swimlane] = str(each["position"]), each["before"]
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+            numbers.append(frozenset(map(int, each["numbers"])))
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused(422, "the form does not hold the positions that were shown") from error
     for swimlane, text in texts.items():
         if swimlane not in swimlanes:
@@ -171,7 +178,7 @@ def reset_as_shown(
     # Of a running task it moves all the time.
     if TaskNodes(bus.client).locks(task_id):
         before = positions_of(bus.client, task_id)
-    _set(bus, task_id, texts, before, place, who, partition)
+    _set(bus, task_id, texts, before, place, who, set_numbers(numbers))
 
 
 def _set(
@@ -181,11 +188,10 @@ def _set(
     before: Mapping[str, str | None],
     place: str,
     who: str,
-    partition: int | None,
+    numbers: frozenset[int] | None,
 ) -> None:
     how = f"offset reset --to {place}"
-    partitions = None if partition is None else {partition}
-    set_positions(bus.client, task_id, dict(texts), dict(before), who, how, partitions)
+    set_positions(bus.client, task_id, dict(texts), dict(before), who, how, numbers)
 
 
 def undo(

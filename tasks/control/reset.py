@@ -51,6 +51,14 @@ class Target:
 
     text: str
     means: tuple[str, ...]
+    # Of a topic: the partitions that are set. The others that the text names only stay in it.
+    numbers: frozenset[int] = frozenset()
+
+
+def set_numbers(numbers: Iterable[frozenset[int]]) -> frozenset[int] | None:
+    """The partitions that `set_positions` is to set, from those of each swimlane; None for a task
+    that reads no topics. One number is either read in every topic that has it, or in none."""
+    return frozenset().union(*numbers) or None
 
 
 def find_targets(
@@ -84,6 +92,9 @@ def find_targets(
         at_target = target_offsets(task, target_lacks)
         targets = {}
         for name, own in partitions.items():
+            # Written again, even an equal position would count as set.
+            if not set(own).intersection(chosen):
+                continue
             text = (stored.get(name) or "").strip()
             targets[name] = _in_topic(task, logs, name, own, chosen, word, text, at_target)
         return targets
@@ -129,13 +140,19 @@ def _in_topic(
     read = {partition.partition for partition in partitions}
     positions: list[KafkaPosition] = []
     means: list[str] = []
-    # Partitions that the task does not read keep their stored offset.
+    numbers: set[int] = set()
+    there = logs.partitions(topic)
     for number, offset in known.items():
-        if number not in read:
+        if number not in there:
+            # The topic was made anew with fewer.
+            means.append(f"{TopicPartition(topic, number)}: is gone, and so is its stored offset")
+        elif number not in read:
+            # The task does not read it, so it keeps its offset.
             positions.append(KafkaPosition(topic, number, offset - 1))
     for partition in partitions:
         before = known.get(partition.partition)
         if partition in chosen:
+            numbers.add(partition.partition)
             after = _offset(task, logs, partition, word, before)
             difference = f"continues at offset {after}; {nothing}"
             if before is not None:
@@ -150,7 +167,7 @@ def _in_topic(
         positions.append(KafkaPosition(topic, partition.partition, after - 1))
     if at_target.unknown:
         means.append(at_target.unknown)
-    return Target(kafka_positions_to_json(positions), tuple(means))
+    return Target(kafka_positions_to_json(positions), tuple(means), frozenset(numbers))
 
 
 def _known(topic: str, stored: str) -> tuple[dict[int, int], str]:

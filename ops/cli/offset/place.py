@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cdcbus.ops.cli.offset.change import (
-    chosen_partitions,
     dry_run_option,
     is_to_be_set,
     live_option,
@@ -75,8 +74,8 @@ def reset(
         if is_to_be_set(client, task_id, dry_run, live, yes):
             texts = {swimlane: target.text for swimlane, target in targets.items()}
             how = f"offset reset --to {to}"
-            chosen = chosen_partitions(partition)
-            set_positions(client, task_id, texts, before, operator(), how, chosen)
+            numbers = _numbers(targets)
+            set_positions(client, task_id, texts, before, operator(), how, numbers)
     if as_json:
         rows = _as_fields(targets)
         for row in rows:
@@ -133,6 +132,12 @@ def _targets(
     from cdcbus.tasks.control.reset import find_targets
 
     return find_targets(task, word, stored, topic, partition, target_lacks)
+
+
+def _numbers(targets: Mapping[str, Target]) -> frozenset[int] | None:
+    from cdcbus.tasks.control.reset import set_numbers
+
+    return set_numbers(target.numbers for target in targets.values())
 
 
 def _as_fields(targets: Mapping[str, Target]) -> list[dict[str, Any]]:

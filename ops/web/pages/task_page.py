@@ -260,9 +260,7 @@ def reset(
 ) -> Response:
     try:
         # Not looked up again: what was shown is what is confirmed.
-        actions.reset_as_shown(
-            bus_of(request), task_id, shown, to, operator_of(request), _partition(partition), live
-        )
+        actions.reset_as_shown(bus_of(request), task_id, shown, to, operator_of(request), live)
     except CdcError as error:
         return _reset_page(request, task_id, to, topic, partition, error)
     return RedirectResponse(task_address(task_id, "?done=reset"), 303)

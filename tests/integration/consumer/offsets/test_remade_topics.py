@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.plugins.errors import TopicRemade
+from cdcbus.tasks.control.reset import find_targets, set_numbers
+from cdcbus.tasks.zookeeper.position.history import positions_of, set_positions
 from tests.integration.consumer.offsets.world import World
 
 pytestmark = pytest.mark.integration
@@ -68,6 +72,40 @@ def test_a_topic_made_anew_with_fewer_partitions_is_refused(world: World) -> Non
     world.remake_topic(partitions=1)
     with pytest.raises(TopicRemade, match="was deleted and created again"):
         world.start()
+
+
+def reset(world: World, word: str) -> None:
+    """As `cdcbus offset reset` does."""
+    task_id = world.task.task_id
+    before = positions_of(world.client, task_id)
+    targets = find_targets(world.task, word, before)
+    texts = {topic: target.text for topic, target in targets.items()}
+    numbers = set_numbers(target.numbers for target in targets.values())
+    set_positions(world.client, task_id, texts, before, "me", "test", numbers)
+
+
+def test_after_a_reset_a_topic_made_anew_with_fewer_partitions_is_read(world: World) -> None:
+    world.start().apply(0, 20, 0)
+    world.remake_topic(partitions=1)
+    reset(world, "earliest")
+    assert world.stored() == {0: 0}
+    assert world.offsets() == [0]
+    # What the task itself had written of the others is gone as well.
+    assert world.stored() == {0: 0}
+    assert world.offsets() == [0]
+
+
+def test_a_reset_leaves_partitions_that_the_task_does_not_read_to_the_target(
+    world: World,
+) -> None:
+    everything = world.task.source
+    process = world.start().apply(10, 20, 30)
+    world.task = replace(world.task, source=replace(everything, partitions=(0,)))
+    # Further than its copy in ZooKeeper.
+    process.apply(10, 25, 30, saves=False)
+    reset(world, "earliest")
+    assert world.offsets() == [0]
+    assert world.offsets(source=everything) == [0, 25, 30]
 
 
 def test_a_topic_made_anew_under_a_running_task_is_noticed(

@@ -285,7 +285,7 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
     assert "Kafka holds 0 to 10" in text(web, f"{address}?to=77", 409)
     for wrong in ({}, {"shown": "77"}, {"shown": '{"other":{"position":"{}","before":null}}'}):
         assert web.post(address, data={"to": "77", **wrong}).status_code == 422
-    junk = {name: {"position": "{}", "before": bus.text(path)}}
+    junk = {name: {"position": "{}", "before": bus.text(path), "numbers": [0]}}
     assert web.post(address, data={"to": "77", "shown": json.dumps(junk)}).status_code == 409
     assert json.loads(bus.text(path) or "")["offset"] == 9
     assert re.search(

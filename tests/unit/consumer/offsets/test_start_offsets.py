@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from cdcbus.consumer.config import TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.known import Known, known_partitions
-from cdcbus.consumer.offsets.topic_logs import chosen_partitions
-from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark, Written
+from cdcbus.consumer.offsets.start_offsets import Starts, starting_offsets
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, chosen_partitions
+from cdcbus.plugins.contracts import AppliedOffset, Details, JdbcTarget, Landmark, Mark, Written
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
@@ -209,6 +211,47 @@ def test_the_last_record_is_what_whoever_says_the_offset_knows_and_an_edit_knows
     known: Known, last: Landmark | None
 ) -> None:
     assert known.last == last
+
+
+class Logs:
+    """A topic with these partitions, which hold the offsets 0 to 100; as TopicLogs."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = [*numbers]
+
+    def partitions(self, _: str) -> list[int]:
+        return self.numbers
+
+    def bounds(self, _: TopicPartition) -> tuple[int, int]:
+        return 0, 100
+
+
+def resume(node: MemoryNode, logs: Logs, read: tuple[int, ...] = ()) -> Starts:
+    source = TopicConfig("k:1", ("t",), read)
+    task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget("jdbc:postgresql://h/d"))
+    return starting_offsets(task, cast(TopicLogs, logs), {"t": MemoryPositions(node)}, [])
+
+
+def at(*next_offsets: int) -> str:
+    return kafka_positions_to_json(
+        KafkaPosition("t", number, each - 1) for number, each in enumerate(next_offsets)
+    )
+
+
+def test_partitions_that_are_not_read_are_kept_while_the_topic_has_them() -> None:
+    node = MemoryNode()
+    node.write(Written(at(10, 20, 30), Mark()))
+    assert resume(node, Logs(0, 1, 2), read=(0,)).unread == {
+        TopicPartition("t", 1): 20,
+        TopicPartition("t", 2): 30,
+    }
+    # It was made anew with fewer, and the others are set.
+    node.set(at(0, 0).encode())
+    starts = resume(node, Logs(0, 1), read=(0,))
+    assert (starts.unread, starts.unread_written) == (
+        {TopicPartition("t", 1): 0},
+        {TopicPartition("t", 1): 20},
+    )
 
 
 def test_details_keep_what_they_do_not_know() -> None:

@@ -243,9 +243,28 @@ def test_an_unusable_position_is_replaced_by_the_command_that_its_error_names(
     assert offsets(found.text) == {1: 120}
 
 
-def test_a_stored_partition_that_the_task_does_not_read_keeps_its_offset(kafka: Kafka) -> None:
+def test_a_stored_partition_that_the_task_does_not_read_keeps_its_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Kafka(monkeypatch, ONE, TWO)
+    one_of_two = replace(LOAD, source=replace(LOAD.source, partitions=(0,)))
+    found = find_targets(one_of_two, "latest", stored(p0=180, p1=33))["orders"]
+    assert (offsets(found.text), found.numbers) == ({0: 200, 1: 33}, {0})
+
+
+def test_a_stored_partition_that_the_topic_has_no_more_is_left_out(kafka: Kafka) -> None:
     found = find_targets(LOAD, "latest", stored(p0=180, p5=33))["orders"]
-    assert offsets(found.text) == {0: 200, 5: 33}
+    assert (offsets(found.text), found.numbers) == ({0: 200}, {0})
+    assert "orders[5]: is gone, and so is its stored offset" in found.means
+
+
+def test_a_topic_without_the_partition_that_is_named_is_not_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Kafka(monkeypatch, ONE, TWO, TopicPartition("parts", 0))
+    both = LoadTask("7", TopicConfig("k", ("orders", "parts")), "c", "JdbcBatch", JdbcTarget(""))
+    found = find_targets(both, "119", {**stored(p0=180), "parts": None}, number=1)
+    assert {topic: target.numbers for topic, target in found.items()} == {"orders": {1}}
 
 
 def test_one_offset_is_not_taken_for_several_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
