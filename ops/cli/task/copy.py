@@ -13,10 +13,10 @@ from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load
+from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, state_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
-from cdcbus.tasks.zookeeper.position.store import create_positions
+from cdcbus.tasks.zookeeper.position.copied import create_positions, positions_to_copy
 from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
@@ -51,7 +51,13 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
                 f"{TASKS}/{new_id} exists already; choose another id, or remove it: cdcbus task "
                 f"rm {new_id}"
             )
-        stored = _positions_by_swimlane(client, task_id)
+        load = direct_load(client, task_id)
+        if load is not None and not load.is_done and not load.is_given_up:
+            raise ConfigError(
+                f"{state_of(client, task_id, load)}. A copy of the task would not know of it, and "
+                "would start on target tables that lack rows"
+            )
+        stored = positions_to_copy(client, task_id)
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
             # In one transaction: a copy without a position would start by its start rule.
             DistNodes(client).put(
@@ -67,7 +73,15 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             fg="yellow",
             err=True,
         )
-    stored_texts = [f"{swimlane} at {text}" for swimlane, text in stored.items()]
+    if load is not None and load.is_given_up:
+        click.secho(
+            f"warning: the direct load of task {task_id} was given up, so its target tables hold "
+            f"some of the rows, and task {new_id} does not know that: empty them before it is "
+            "started",
+            fg="yellow",
+            err=True,
+        )
+    stored_texts = [f"{swimlane} at {text}" for swimlane, (text, _) in stored.items()]
     positions = ", ".join(stored_texts) or "none is stored"
     click.echo(
         f"task {new_id} is a copy of task {task_id}, positions: {positions}; start it: cdcbus "
@@ -85,16 +99,6 @@ def _changed_dists(
         if node is not None:
             dists[swimlane] = {**node.usable().fields, **changed}
     return dists
-
-
-def _positions_by_swimlane(client: KazooClient, task_id: str) -> dict[str, str]:
-    found = {}
-    for path, text in stored_positions(client, task_id).items():
-        # A blank position is as good as none.
-        if text.strip():
-            _, _, swimlane = path.rpartition("/")
-            found[swimlane] = text
-    return found
 
 
 def _has_server_id(dist: Dist) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -38,7 +38,6 @@ from cdcbus.tasks.zookeeper.connection import (
 from cdcbus.tasks.zookeeper.position.history import has_moved
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
-from cdcbus.tasks.zookeeper.znode import answer
 
 _Answer = TypeVar("_Answer")
 # How often a pending request checks whether its lock is lost meanwhile.
@@ -73,19 +72,6 @@ def is_own(position: Node, written: Node) -> bool:
     # Copying the tree, as to another ensemble, creates both znodes in separate transactions.
     is_copy = position.version == written.version == 0
     return is_one_transaction or is_copy
-
-
-def create_positions(
-    client: KazooClient, transaction: Any, task_id: str, texts: Mapping[str, str]
-) -> None:
-    """Adds to a transaction the positions of a task that has none yet, by swimlane, as if the task
-    itself had saved them. Raises what kazoo raises."""
-    for directory in (position_path(task_id), written_path(task_id)):
-        answer(client.ensure_path_async(directory))
-    for swimlane, text in texts.items():
-        transaction.create(position_path(task_id, swimlane), text.encode())
-        written = written_to_json(Written(text, NO_MARK))
-        transaction.create(written_path(task_id, swimlane), written)
 
 
 class ZooKeeperPositions:

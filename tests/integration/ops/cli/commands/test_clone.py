@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
+from cdcbus.plugins.contracts import Mark, Written
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.support.processes.bus import Bus, open_bus, resting_text
 from tests.support.processes.killed_writes import killed_at_each_write
@@ -50,3 +51,14 @@ def test_a_killed_clone_leaves_no_task_without_its_positions(bus: Bus) -> None:
         store = ZooKeeperPositions(bus.client, "243", topic)
         # As before, the copy's position counts as written by the task itself.
         assert (store.load(), store.is_own) == (text, True)
+
+
+def test_a_copy_knows_of_which_topic_its_position_is(bus: Bus) -> None:
+    bus.load(resting_text("242", "127.0.0.1:1", "t"))
+    original = ZooKeeperPositions(bus.client, "242", "t")
+    original.load()
+    original.save(POSITIONS["t"], Mark(True, "a", target="mysql", rules={"k": "d"}))
+    bus("task", "clone", "242", "243")
+    copy = ZooKeeperPositions(bus.client, "243", "t")
+    assert copy.load() == POSITIONS["t"]
+    assert copy.written == Written(POSITIONS["t"], Mark(topic_id="a", rules={"k": "d"}))

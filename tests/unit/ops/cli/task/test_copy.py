@@ -1,4 +1,4 @@
-"""`cdcbus task rm` on a ZooKeeper in memory."""
+"""`cdcbus task clone|rm` on a ZooKeeper in memory."""
 
 from __future__ import annotations
 
@@ -69,3 +69,14 @@ def test_a_task_whose_direct_load_was_given_up_is_removed_with_a_warning(
     done = rm()
     assert (done.exit_code, removed) == (0, ["7"]), done.output
     assert "hold some of the rows" in done.stderr
+
+
+@pytest.mark.parametrize("load", [DirectLoad({}), DirectLoad({}, is_void=True)])
+def test_a_task_whose_direct_load_is_unfinished_is_not_copied(
+    zookeeper: Any, load: DirectLoad
+) -> None:
+    put_direct_load(zookeeper, "7", load)
+    done = CliRunner().invoke(main, ["task", "clone", "7", "8"])
+    assert done.exit_code == 1
+    assert "the direct load of task 7 is not finished" in done.output
+    assert not zookeeper.exists("/datas/task/8")
