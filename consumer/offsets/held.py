@@ -70,5 +70,10 @@ class HeldOffsets:
         return replace(
             offset,
             epoch=held.epoch,
-            details=replace(held.details, topic_id=topic_id, last=offset.details.last),
+            details=replace(
+                held.details,
+                topic_id=topic_id,
+                last=offset.details.last,
+                is_loading=offset.details.is_loading,
+            ),
         )

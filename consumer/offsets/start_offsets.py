@@ -14,6 +14,7 @@ from cdcbus.consumer.offsets.start_rule import first_offset
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import AppliedOffset, Landmark, PositionStore
 from cdcbus.plugins.errors import (
+    ConfigError,
     PositionError,
     PositionLost,
     PositionUnusable,
@@ -194,6 +195,7 @@ def _offset(
         )
         return low
     found = known[partition]
+    _refuse_half_loaded(task, partition, found)
     _refuse_replaced(task, partition, found, store)
     assert found.offset is not None
     if isinstance(task.start, Replay) and not task.start.is_at(found.offset):
@@ -220,6 +222,21 @@ def _refuse_remade(
             f"former topic that were not read are lost; say where to begin: "
             f"{_reset(task, partition)}"
         )
+
+
+def _refuse_half_loaded(task: LoadTask, partition: TopicPartition, found: Known) -> None:
+    """Raises ConfigError where the target's offset is that of a direct load which is not finished,
+    whatever ZooKeeper knows of it: no record brings the rows that the target tables lack."""
+    if found.is_edited or found.target is None or not found.target.details.is_loading:
+        return
+    raise ConfigError(
+        f"task {task.task_id}: a direct load was begun at offset {found.target.next_offset} of "
+        f"{partition} and is not finished, as the target's table cdcbus_position says, so its "
+        "tables lack rows, which no record brings. Finish it: cdcbus snapshot run "
+        f"{task.task_id} --direct; if that says that a table has rows already, ZooKeeper does not "
+        "know the load any more: empty the target tables and run it again. To start without these "
+        f"rows, set the position: {_reset(task, partition)}"
+    )
 
 
 def _refuse_replaced(

@@ -21,6 +21,8 @@ class Details:
     others: str = ""
     # The last record before the offset, where known.
     last: Landmark | None = None
+    # A direct load follows from the offset, and is not finished: the target tables lack rows.
+    is_loading: bool = False
 
     def to_json(self) -> str:
         # Members of another version are kept, as they count again after an upgrade is rolled back.
@@ -29,6 +31,8 @@ class Details:
             members["topicId"] = self.topic_id
         if self.last:
             members["last"] = self.last.kept
+        if self.is_loading:
+            members["isLoading"] = True
         return orjson.dumps(members).decode()
 
     @classmethod
@@ -45,11 +49,12 @@ class Details:
         if not isinstance(topic_id, str):
             topic_id = ""
         last = Landmark.of(fields.pop("last", None))
+        is_loading = fields.pop("isLoading", None) is True
         others = ""
         if fields:
             # Sorted, so that equal members give equal details.
             others = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
-        return cls(topic_id, others, last)
+        return cls(topic_id, others, last, is_loading)
 
 
 @dataclass(frozen=True, slots=True)

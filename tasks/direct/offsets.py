@@ -30,7 +30,9 @@ def stored_positions(
     """The stored positions. Raises ConfigError if the task has run before: it has a position then,
     and records before that do not come again."""
     stores = {}
-    has_run = bool(applied)
+    # Offsets of a load that ZooKeeper no longer knows show no run. Whether its tables are empty
+    # again is checked for the new one.
+    has_run = not all(each.details.is_loading for each in applied)
     for topic in opened.load.source.topics:
         stores[topic] = ZooKeeperPositions(
             opened.client, opened.load.task_id, topic, is_lost=lambda: opened.stop.is_lost
@@ -80,11 +82,12 @@ def check_fence(opened: Opened) -> None:
 
 
 def fence(opened: Opened, found: DirectLoad) -> AppliedOffset | None:
-    """Takes the target over, and returns an offset there that fences off processes that were
-    replaced; None where the target keeps no offsets."""
+    """Takes the target over, and notes there that the load is not finished. Returns an offset in it
+    that fences off processes that were replaced; None where the target keeps no offsets."""
     offsets = []
     for partition, offset in found.offsets.items():
-        details = Details(found.topic_ids.get(partition.topic, ""))
+        # ZooKeeper, which has the load, can be lost or be another one: the target tells of it too.
+        details = Details(found.topic_ids.get(partition.topic, ""), is_loading=True)
         offsets.append(AppliedOffset(*partition, offset, 0, details=details))
     opened.applier.take_over(offsets)
     if not opened.applier.keeps_offsets:

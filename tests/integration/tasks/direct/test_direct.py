@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -288,6 +289,30 @@ def test_a_task_whose_load_was_given_up_starts_only_from_a_new_load_or_a_set_pos
     assert cdcbus("snapshot", "status", load.task_id).stdout.startswith(why)
     refused = cdcbus("task", "run", str(load.file))
     assert (refused.returncode, why in refused.stderr) == (1, True)
+    assert "has rows already" in run(load, fetch).told
+    shop.postgresql(f"TRUNCATE {shop.name}.orders")
+    answer = run(load, fetch)
+    assert answer.code == 0, answer.told
+    load.start()
+    becomes_equal(shop, load, fetch, "postgresql")
+
+
+def test_a_task_whose_load_is_lost_with_zookeeper_does_not_start(
+    shop: Shop, tmp_path: Path
+) -> None:
+    fill(shop, MANY, width=900)
+    fetch, load = followed(shop), shop.load("postgresql")
+    kill_in_the_middle(shop, load, fetch)
+    shop.zookeeper.delete(f"/datas/task/{load.task_id}", recursive=True)
+    for option in ((), ("--positions", str(tmp_path / "positions.json"))):
+        refused = subprocess.run(
+            [sys.executable, "-m", "cdcbus", "task", "run", str(load.file), *option],
+            env=load.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert refused.returncode == 1
+        assert f"snapshot run {load.task_id} --direct; if that says" in refused.stderr
     assert "has rows already" in run(load, fetch).told
     shop.postgresql(f"TRUNCATE {shop.name}.orders")
     answer = run(load, fetch)

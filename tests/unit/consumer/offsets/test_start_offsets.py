@@ -1,12 +1,14 @@
 """Which partitions of a topic a task reads."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
 import pytest
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.held import HeldOffsets
 from cdcbus.consumer.offsets.known import Known, known_partitions
 from cdcbus.consumer.offsets.start_offsets import Starts, starting_offsets
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, chosen_partitions
@@ -226,10 +228,15 @@ class Logs:
         return 0, 100
 
 
-def resume(node: MemoryNode, logs: Logs, read: tuple[int, ...] = ()) -> Starts:
+def resume(
+    node: MemoryNode,
+    logs: Logs,
+    read: tuple[int, ...] = (),
+    applied: Sequence[AppliedOffset] = (),
+) -> Starts:
     source = TopicConfig("k:1", ("t",), read)
     task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget("jdbc:postgresql://h/d"))
-    return starting_offsets(task, cast(TopicLogs, logs), {"t": MemoryPositions(node)}, [])
+    return starting_offsets(task, cast(TopicLogs, logs), {"t": MemoryPositions(node)}, applied)
 
 
 def at(*next_offsets: int) -> str:
@@ -254,14 +261,36 @@ def test_partitions_that_are_not_read_are_kept_while_the_topic_has_them() -> Non
     )
 
 
+LOADING = AppliedOffset("t", 0, 10, 0, 1, Details(is_loading=True))
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_target_that_a_direct_load_has_filled_by_half_is_not_followed(is_known: bool) -> None:
+    node = MemoryNode()
+    if is_known:
+        node.write(Written(at(10), Mark(True)))
+    with pytest.raises(ConfigError, match=r"snapshot run 7 --direct; .* offset reset 7 --to PLACE"):
+        resume(node, Logs(0), applied=[LOADING])
+    # An operator goes without the rows.
+    node.set(at(10).encode())
+    assert resume(node, Logs(0), applied=[LOADING]).offsets == {TopicPartition("t", 0): 10}
+
+
+def test_what_a_direct_load_has_noted_holds_until_the_next_take_over() -> None:
+    held = HeldOffsets()
+    held.set([replace(LOADING, details=replace(LOADING.details, others='{"a":1}'))])
+    assert held.taken_over(LOADING).details == Details(others='{"a":1}', is_loading=True)
+    assert held.taken_over(AppliedOffset("t", 0, 10, 3)).details == Details(others='{"a":1}')
+
+
 def test_details_keep_what_they_do_not_know() -> None:
-    text = '{"a":[1],"last":[41,1700000000000],"topicId":"x"}'
+    text = '{"a":[1],"isLoading":true,"last":[41,1700000000000],"topicId":"x"}'
     details = Details.from_json(text)
     assert details.topic_id == "x"
     assert json.loads(details.to_json()) == json.loads(text)
     assert details.last == Landmark(41, 1700000000000)
     assert hash(details) == hash(
-        Details.from_json('{"topicId":"x", "a":[1], "last": [41, 1700000000000]}')
+        Details.from_json('{"topicId":"x", "isLoading":true, "a":[1], "last":[41, 1700000000000]}')
     )
     assert [
         Details.from_json(damaged)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from cdcbus.plugins.contracts import AppliedOffset, Details
 from cdcbus.plugins.errors import ConfigError, PositionLost
 from cdcbus.tasks.direct import offsets
+from cdcbus.tasks.local.memory import MemoryPositions
 from cdcbus.tasks.snapshots.direct import DirectLoad
 from tests.unit.tasks.direct.stand_ins import LOAD, ONE, Logs
 
@@ -54,3 +56,23 @@ def test_executors_of_a_cluster_need_a_target_that_keeps_offsets() -> None:
     check("spark://h:7077", keeps_offsets=True)
     with pytest.raises(ConfigError, match="create table cdcbus_position"):
         check("spark://h:7077", keeps_offsets=False)
+
+
+def test_the_target_notes_that_a_load_is_not_finished() -> None:
+    taken: list[AppliedOffset] = []
+    applier = SimpleNamespace(take_over=taken.extend, keeps_offsets=False)
+    opened: Any = SimpleNamespace(applier=applier)
+    offsets.fence(opened, DirectLoad({ONE: 150}, {"shop": "id"}))
+    assert taken == [AppliedOffset(*ONE, 150, 0, details=Details("id", is_loading=True))]
+
+
+def test_a_load_that_zookeeper_has_lost_is_no_run_of_the_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offsets, "ZooKeeperPositions", lambda *_, **__: MemoryPositions())
+    opened: Any = SimpleNamespace(client=None, load=LOAD, stop=SimpleNamespace(is_lost=False))
+    of_load = AppliedOffset(*ONE, 150, 0, details=Details(is_loading=True))
+    offsets.stored_positions(opened, is_fresh=True, applied=[of_load])
+    for applied in ([AppliedOffset(*ONE, 150, 0)], [of_load, AppliedOffset("shop", 1, 0, 0)]):
+        with pytest.raises(ConfigError, match="has run already"):
+            offsets.stored_positions(opened, is_fresh=True, applied=applied)
