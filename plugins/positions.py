@@ -67,6 +67,21 @@ class BinlogPosition:
             server_uuid=self.server_uuid,
         )
 
+    def moved_from(self, was: BinlogPosition) -> BinlogPosition:
+        """This position; where it is `was` with another place, as after an edit of its file and
+        offset alone, without what says where `was` is, and not where this one is."""
+        if (self.file, self.pos) == (was.file, was.pos) or not (self.gtid or self.timestamp_ms):
+            return self
+        if (self.gtid, self.timestamp_ms) != (was.gtid, was.timestamp_ms):
+            return self
+        return BinlogPosition(
+            self.file,
+            self.pos,
+            batch_id=self.batch_id,
+            server_uuid=self.server_uuid,
+            file_created_ms=self.file_created_ms if self.file == was.file else 0,
+        )
+
     def to_json(self) -> str:
         """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms),
         `serverUuid`, `fileTimestamp` (ms) and `published`, an object of `logfileName`, `offset`

@@ -9,6 +9,7 @@ from cdcbus.plugins.errors import NoPosition, PositionError, PositionLost, Posit
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import BinlogStart
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.set_by_hand import as_set
 from cdcbus.producer.source.binlog_source import BinlogSource
 
 
@@ -50,7 +51,7 @@ def start_position(
 
 def _read(task: FetchTask, positions: PositionStore, stored: str) -> BinlogPosition:
     try:
-        return BinlogPosition.from_json(stored)
+        return BinlogPosition.from_json(as_set(stored, positions))
     except PositionError as error:
         raise PositionUnusable(
             f"{positions.path}: {error}; set it: cdcbus offset reset {task.task_id} --to PLACE"

@@ -27,6 +27,7 @@ from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.set_by_hand import as_set
 
 LOG = logging.getLogger(__name__)
 COMMIT_SECONDS = 0.2  # between commits while rows keep arriving; a commit takes some 30 ms
@@ -169,6 +170,9 @@ class Transactions:
             stored = position.to_json()
         if stored is None:
             return
+        if position is None:
+            # Before the save, which makes it the task's own.
+            stored = as_set(stored, self._positions)
         written = self._positions.written
         self._positions.save(stored, written.mark if written else NO_MARK)
         # A restored ZooKeeper counts from its old number again. Without the new one in Kafka, an

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from cdcbus.ops.cli.output import print_json
-from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.positions import kafka_positions_from_json
+from cdcbus.plugins.errors import ConfigError, PositionError
+from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.tasks.control.commands import refuse_running
 from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -51,6 +52,17 @@ def refuse_other_form(task_id: str, before: str | None, text: str) -> None:
     if before and ('"topic"' in before) != ('"topic"' in text):
         what = "topic" if '"topic"' in before else "binlog"
         raise ConfigError(f"task {task_id} has a position of a {what}, and this is none: {text}")
+
+
+def without_former(before: str | None, text: str) -> str:
+    """A position of a binlog without what belongs to the one before, where it is that one with
+    another place; any other position as it is."""
+    with suppress(PositionError):
+        position = BinlogPosition.from_json(text)
+        moved = position.moved_from(BinlogPosition.from_json(before or ""))
+        if moved != position:
+            return moved.to_json()
+    return text
 
 
 def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, yes: bool) -> bool:

@@ -18,6 +18,7 @@ from cdcbus.ops.cli.offset.change import (
     refuse_other_form,
     refuse_unknown,
     swimlane_of,
+    without_former,
 )
 from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.output import json_option
@@ -74,8 +75,12 @@ def set_(
         check_position(text, swimlane)
         refuse_other_form(task_id, before.get(swimlane), text)
         # Partitions that the JSON does not name keep their positions.
-        texts = {swimlane: merged(before.get(swimlane), text.strip())}
-        print_change(texts, before, as_json)
+        whole = merged(before.get(swimlane), text.strip())
+        texts = {swimlane: without_former(before.get(swimlane), whole)}
+        left_out = ""
+        if texts[swimlane] != whole:
+            left_out = " (without gtid and timestamp, which are of the former place)"
+        print_change(texts, before, as_json, left_out)
         is_set = is_to_be_set(client, task_id, dry_run, live, yes)
         if is_set:
             # Only the partitions that are named count as set by an operator.

@@ -11,6 +11,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import Written
 from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
@@ -19,7 +20,7 @@ from cdcbus.producer.server.connection import binlog_files, now_ms
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
 from cdcbus.producer.start import start_position
-from cdcbus.tasks.local.memory import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 from tests.integration.producer.reading import (
     IDLE_LIMIT,
     changes_of,
@@ -296,6 +297,19 @@ def test_a_server_that_is_behind_is_waited_for_whatever_the_task_file_says_of_lo
     task = replace(task, on_position_lost=Edge.EARLIEST)
     with BinlogSource(task) as source, pytest.raises(SourceBehind):
         start_position(task, positions, source)
+
+
+def test_a_place_that_is_edited_beside_its_gtids_is_where_reading_starts(
+    task: FetchTask, transactions: list[Batch]
+) -> None:
+    """After a failover, a position names no server, and the GTIDs count."""
+    wanted, last = edge(transactions[0]), edge(transactions[-1])
+    node, was = MemoryNode(), replace(last, server_uuid="", file_created_ms=0)
+    node.write(Written(was.to_json()))
+    node.set(replace(was, file=wanted.file, pos=wanted.pos).to_json().encode())
+    with BinlogSource(task) as source:
+        start, _ = start_position(task, MemoryPositions(node), source)
+    assert (start.file, start.pos, start.gtid) == (wanted.file, wanted.pos, wanted.gtid)
 
 
 def test_a_file_of_the_same_name_that_is_another_one_is_not_read(

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcbus.plugins.contracts import Written
 from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.publish import delivery
 from cdcbus.producer.publish.delivery import (
     METADATA_BYTES,
     PUSHED_RECORDS,
     Acknowledgements,
+    Transactions,
     metadata,
     position_in,
 )
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 
 POSITIONS = st.builds(
     BinlogPosition,
@@ -63,6 +69,22 @@ def test_what_somebody_else_has_noted_is_no_position(text: str) -> None:
 def test_a_damaged_position_is_no_reason_to_guess() -> None:
     with pytest.raises(PositionError):
         position_in('7 {"offset":', 7)
+
+
+def test_a_place_that_was_edited_alone_is_not_taken_over_with_the_former_ones_gtids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka = SimpleNamespace(take_over=lambda: None, committed=lambda: (-1, ""))
+    monkeypatch.setattr(delivery, "Transaction", lambda *_: kafka)
+    was = BinlogPosition("bin.000003", 400, gtid="a:1-90")
+    node = MemoryNode()
+    node.write(Written(was.to_json()))
+    node.set(replace(was, pos=200).to_json().encode())
+    positions = MemoryPositions(node)
+    publisher: Any = SimpleNamespace(is_fenced=False, sent=0)
+    config: Any = SimpleNamespace(transactional_id="t", topic="t")
+    Transactions(publisher, config, positions).take_over()
+    assert positions.load() == BinlogPosition("bin.000003", 200).to_json()
 
 
 class Publisher:

@@ -1,0 +1,64 @@
+"""`cdcbus offset set` on a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from cdcbus.ops.cli.main import main
+from cdcbus.ops.cli.offset import set as command
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+
+STORED = {
+    "batchId": 7,
+    "logfileName": "bin.000003",
+    "offset": 400,
+    "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-90",
+    "timestamp": 1_700_000_000_000,
+}
+
+
+@pytest.fixture
+def zookeeper(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """With fetch task 7."""
+    found = MemoryZooKeeper()
+    found.put("/datas/task/7/dist/lane", {"taskId": "7"})
+    found.put("/datas/task/7/position/lane", STORED)
+
+    @contextmanager
+    def client(_: object) -> Iterator[MemoryZooKeeper]:
+        yield found
+
+    monkeypatch.setattr(command, "bus_client", client)
+    return found
+
+
+def dry_run(task_id: str, fields: dict[str, Any], *options: str) -> Result:
+    words = ["offset", "set", task_id, orjson.dumps(fields).decode(), "--dry-run", "--json"]
+    return CliRunner().invoke(main, [*words, *options])
+
+
+@pytest.mark.usefixtures("zookeeper")
+def test_what_belongs_to_the_former_place_is_left_out() -> None:
+    done = dry_run("7", {**STORED, "offset": 200})
+    assert done.exit_code == 0, done.output
+    (row,) = orjson.loads(done.stdout)
+    assert orjson.loads(row["position"]) == {
+        "batchId": 7,
+        "logfileName": "bin.000003",
+        "offset": 200,
+    }
+    assert "without gtid and timestamp" in done.stderr
+
+
+@pytest.mark.usefixtures("zookeeper")
+@pytest.mark.parametrize("fields", [STORED, {**STORED, "offset": 200, "gtid": "other:1"}])
+def test_a_position_that_is_whole_is_taken_as_it_is(fields: dict[str, Any]) -> None:
+    done = dry_run("7", fields)
+    (row,) = orjson.loads(done.stdout)
+    assert (orjson.loads(row["position"]), "without" in done.stderr) == (fields, False)
