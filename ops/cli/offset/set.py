@@ -71,7 +71,15 @@ def set_(
         # A task that runs from a file has no text here, one that has not run no position.
         if not before and swimlane is None:
             refuse_unknown(client, task_id, bus)
-        swimlane = swimlane_of(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
+        named = TaskNodes(client).swimlanes(task_id)
+        known = [*before, *named]
+        # A task that runs from a file may be about to read it.
+        if named and swimlane is not None and swimlane not in known:
+            raise ConfigError(
+                f"task {task_id} has no swimlane {swimlane}, so it would never read that position; "
+                f"it has {', '.join(dict.fromkeys(known))}"
+            )
+        swimlane = swimlane_of(swimlane, known, task_id)
         check_position(text, swimlane)
         refuse_other_form(task_id, before.get(swimlane), text)
         # Partitions that the JSON does not name keep their positions.
@@ -84,8 +92,8 @@ def set_(
         is_set = is_to_be_set(client, task_id, dry_run, live, yes)
         if is_set:
             # Only the partitions that are named count as set by an operator.
-            named = named_partitions(text)
-            set_positions(client, task_id, texts, before, operator(), "offset set", named)
+            numbers = named_partitions(text)
+            set_positions(client, task_id, texts, before, operator(), "offset set", numbers)
     print_set(task_id, texts, before, is_set, as_json, bus)
 
 

@@ -62,3 +62,20 @@ def test_a_position_that_is_whole_is_taken_as_it_is(fields: dict[str, Any]) -> N
     done = dry_run("7", fields)
     (row,) = orjson.loads(done.stdout)
     assert (orjson.loads(row["position"]), "without" in done.stderr) == (fields, False)
+
+
+@pytest.mark.usefixtures("zookeeper")
+def test_a_swimlane_that_the_task_does_not_have_is_refused_with_those_that_it_has() -> None:
+    done = dry_run("7", STORED, "--swimlane", "lame")
+    assert done.exit_code == 1
+    assert "task 7 has no swimlane lame" in done.output
+    assert "it has lane" in done.output
+    assert dry_run("7", STORED, "--swimlane", "lane").exit_code == 0
+
+
+def test_a_swimlane_that_has_a_position_is_known_and_any_of_a_task_without_a_text(
+    zookeeper: Any,
+) -> None:
+    zookeeper.put("/datas/task/7/position/former", STORED)
+    assert dry_run("7", STORED, "--swimlane", "former").exit_code == 0
+    assert dry_run("8", STORED, "--swimlane", "lane").exit_code == 0
