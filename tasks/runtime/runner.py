@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +24,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.error_policy import Action, keep_trying, policy_of
 from cdcbus.plugins.errors import CdcError, PositionUnavailable
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
@@ -217,7 +218,7 @@ def _load(
     from cdcbus.consumer import run as consumer
 
     # Under the locks, so that no direct load can begin meanwhile.
-    refuse_unfinished(client, task.task_id, task.source.topics)
+    refuse_unfinished(client, task.task_id, task.source.topics, partial(_read, task, stop))
     with ExitStack() as stack:
         stores = {}
         for topic in task.source.topics:
@@ -225,6 +226,14 @@ def _load(
             # Closed, as the client may stay in use for other tasks.
             stores[topic] = stack.enter_context(closing(store))
         consumer.run(task, stores, stop, status, report, open_spark)
+
+
+def _read(task: LoadTask, stop: Stop) -> list[TopicPartition]:
+    """The partitions that the task reads. Raises as `partitions_read`."""
+    from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_read
+
+    with TopicLogs(task, stop=stop) as logs:
+        return partitions_read(task, logs)
 
 
 @cache

@@ -3,13 +3,14 @@ the progress of each table, as for any snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kazoo.client import KazooClient
 
-from cdcbus.plugins.errors import ConfigError, PositionError
+from cdcbus.plugins.errors import BusError, ConfigError, PositionError
 from cdcbus.plugins.positions import (
     BinlogPosition,
     TopicPartition,
@@ -152,15 +153,21 @@ def _forget_tables(client: KazooClient, task_id: str, kept: Collection[TableId] 
             drop_node(client, f"{path}/{name}")
 
 
-def refuse_unfinished(client: KazooClient, task_id: str, topics: Collection[str] = ()) -> None:
+def refuse_unfinished(
+    client: KazooClient,
+    task_id: str,
+    topics: Collection[str] = (),
+    read: Callable[[], Collection[TopicPartition]] | None = None,
+) -> None:
     """Raises ConfigError if a direct load of the task was begun and is not done: rows of its tables
     are missing at the target, and no position of the task would bring them. A load that was given
     up is forgotten if each of its partitions, and each of the task's topics, has a position: an
-    operator has set it."""
+    operator has set it. `read` asks Kafka for the partitions that the task reads: those of the load
+    that are gone, or not read any more, need none. It may raise BusError and ConfigError."""
     load = direct_load(client, task_id)
     if load is None or load.is_done:
         return
-    if load.is_given_up and _are_set(positions_of(client, task_id), topics, load.offsets):
+    if load.is_given_up and _are_set(positions_of(client, task_id), topics, load.offsets, read):
         _forget_tables(client, task_id)
         drop_node(client, f"{direct_path(task_id)}/tables")
         drop_node(client, direct_path(task_id))
@@ -169,9 +176,12 @@ def refuse_unfinished(client: KazooClient, task_id: str, topics: Collection[str]
 
 
 def _are_set(
-    stored: Mapping[str, str | None], topics: Collection[str], loaded: Iterable[TopicPartition]
+    stored: Mapping[str, str | None],
+    topics: Collection[str],
+    loaded: Iterable[TopicPartition],
+    read: Callable[[], Collection[TopicPartition]] | None,
 ) -> bool:
-    """Whether each topic has a position, and each of these partitions of them."""
+    """Whether each topic has a position, and each of the loaded partitions of them that is read."""
     found: set[TopicPartition] = set()
     for topic in topics:
         try:
@@ -179,8 +189,12 @@ def _are_set(
         except PositionError:
             return False
         found.update(position.topic_partition for position in positions)
-    needed = {partition for partition in loaded if partition.topic in topics}
-    return bool(topics) and needed <= found
+    missing = {partition for partition in loaded if partition.topic in topics} - found
+    if missing and read is not None:
+        # Without an answer each of them is needed.
+        with suppress(BusError, ConfigError):
+            missing.intersection_update(read())
+    return bool(topics) and not missing
 
 
 def state_of(client: KazooClient, task_id: str, load: DirectLoad) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
-from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
+from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionError, PositionUnavailable
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
@@ -393,6 +393,24 @@ def test_a_direct_load_is_found_as_it_was_stored_until_it_is_forgotten_whole(
         refuse_unfinished(zookeeper, "7", topics)
     zookeeper.put("/datas/task/7/position/orders", [KafkaPosition("orders", 0, 1).as_fields()])
     refuse_unfinished(zookeeper, "7", topics)
+    assert direct_load(zookeeper, "7") is None
+
+
+def test_a_load_that_was_given_up_needs_no_position_of_a_partition_that_is_not_read(
+    zookeeper: Any,
+) -> None:
+    """As after its topic was made anew with fewer."""
+    loaded = [TopicPartition("orders", number) for number in range(3)]
+    give_up_direct_load(zookeeper, "7", DirectLoad(dict.fromkeys(loaded, 7)))
+    zookeeper.put("/datas/task/7/position/orders", [KafkaPosition("orders", 0, 1).as_fields()])
+
+    def silent() -> list[TopicPartition]:
+        raise BusUnavailable("Kafka does not answer")
+
+    for read in (None, silent, lambda: loaded[:2]):
+        with pytest.raises(ConfigError, match="was given up"):
+            refuse_unfinished(zookeeper, "7", ["orders"], read)
+    refuse_unfinished(zookeeper, "7", ["orders"], lambda: loaded[:1])
     assert direct_load(zookeeper, "7") is None
 
 
