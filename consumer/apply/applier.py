@@ -165,7 +165,8 @@ class PartitionApplier:
         in_order = sorted(offsets, key=attrgetter("topic_partition"))
         known_topics = set(map(attrgetter("topic"), self.seen))
         for offset in in_order:
-            if offset.topic_partition not in self.seen and offset.topic in known_topics:
+            is_new = offset.topic_partition not in self.seen and offset.topic in known_topics
+            if is_new or self._is_added_again(offset):
                 # A key's partition depends on the number of partitions, so a row's later changes
                 # may be in another one.
                 self.scatter(f"partitions were added to topic {offset.topic}")
@@ -181,6 +182,17 @@ class PartitionApplier:
             for offset in taken:
                 transaction.store_offset(offset, self.seen.get(offset.topic_partition))
         self._held.set(taken)
+
+    def _is_added_again(self, offset: AppliedOffset) -> bool:
+        """Whether the target's offset of a partition is of a former topic, while others are of the
+        present one: the topic was made anew with fewer partitions, and this one was added since."""
+        seen, topic_id = self.seen.get(offset.topic_partition), offset.details.topic_id
+        if seen is None or not topic_id or seen.details.topic_id in ("", topic_id):
+            return False
+        return any(
+            partition.topic == offset.topic and held.details.topic_id == topic_id
+            for partition, held in self.seen.items()
+        )
 
     def compare_offsets(self) -> None:
         """Compares partitions without a commit since the last call: others were compared

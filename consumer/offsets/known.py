@@ -111,6 +111,12 @@ class Known:
             known_id = self.mark.topic_id
         return known_id not in ("", topic_id)
 
+    def is_at_target_of(self, topic_id: str) -> bool:
+        """Whether the target's offset belongs to the topic with this id."""
+        if self.target is None or not topic_id:
+            return False
+        return self.target.details.topic_id == topic_id
+
 
 def known_partitions(
     topic: str,
@@ -164,6 +170,22 @@ def known_partitions(
             is_of_other=is_of_other,
         )
     return known
+
+
+def without_former(
+    known: Mapping[TopicPartition, Known], topic_id: str
+) -> dict[TopicPartition, Known]:
+    """What is known of a topic's partitions, without those of which only the target still has the
+    offset in a former topic, while it has others in this one: the topic was made anew with fewer
+    partitions, and these were added since."""
+    if not any(each.is_at_target_of(topic_id) for each in known.values()):
+        return dict(known)
+    rest: dict[TopicPartition, Known] = {}
+    for partition, each in known.items():
+        is_elsewhere = each.in_zookeeper is not None or each.reached is not None
+        if is_elsewhere or not each.is_remade(topic_id):
+            rest[partition] = each
+    return rest
 
 
 def _is_outrun(target: AppliedOffset, written: int | None, store: PositionStore) -> bool:

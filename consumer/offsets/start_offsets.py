@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.held import by_partition
-from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE, Known, known_partitions
+from cdcbus.consumer.offsets.known import (
+    NOTHING_PASSED,
+    NOWHERE,
+    Known,
+    known_partitions,
+    without_former,
+)
 from cdcbus.consumer.offsets.start_rule import first_offset
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import AppliedOffset, Landmark, PositionStore
@@ -84,6 +90,7 @@ def starting_offsets(
         text = store.load()
         try:
             known = known_partitions(topic, text, store, targets, reached, passed, kind)
+            known = without_former(known, topic_ids.get(topic, ""))
             numbers = logs.partitions(topic)
             _refuse_missing(store, known, numbers)
         except PositionError as error:

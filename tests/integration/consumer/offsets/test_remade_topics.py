@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
@@ -12,6 +13,7 @@ from cdcbus.plugins.errors import TopicRemade
 from cdcbus.tasks.control.reset import find_targets, set_numbers
 from cdcbus.tasks.zookeeper.position.history import positions_of, set_positions
 from tests.integration.consumer.offsets.world import World
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -93,6 +95,23 @@ def test_after_a_reset_a_topic_made_anew_with_fewer_partitions_is_read(world: Wo
     # What the task itself had written of the others is gone as well.
     assert world.stored() == {0: 0}
     assert world.offsets() == [0]
+
+
+def test_partitions_that_are_added_again_to_a_topic_made_anew_are_read_from_their_beginning(
+    world: World,
+) -> None:
+    world.start().apply(0, 20, 0)
+    world.remake_topic(partitions=1)
+    reset(world, "earliest")
+    world.start().apply(0)
+    topic, admin = world.task.task_id, AdminClient({"bootstrap.servers": world.kafka})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    wait_until(
+        lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 3,
+        "the partitions",
+    )
+    assert world.offsets() == [0, 0, 0]
+    assert world.offsets() == [0, 0, 0]
 
 
 def test_a_reset_leaves_partitions_that_the_task_does_not_read_to_the_target(

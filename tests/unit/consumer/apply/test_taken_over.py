@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.consumer.apply.applier import PartitionApplier
-from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.contracts import AppliedOffset, Details
 from cdcbus.plugins.errors import OffsetConflict
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
@@ -125,3 +125,23 @@ def test_tables_are_accepted_as_they_are_at_a_first_start_and_where_rows_are_app
     assert take_over(first) == 0
     assert take_over(first, AppliedOffset(*OTHER, 0, 7)) == 0
     assert take_over(replace(first, next_offset=4)) == (1 if keeps_offsets else 0)
+
+
+@pytest.mark.parametrize(
+    ("former", "is_scattered"), [(("b", "a"), True), (("a", "a"), False), (("b", "b"), False)]
+)
+def test_a_partition_of_a_former_topic_that_is_read_again_was_added(
+    monkeypatch: pytest.MonkeyPatch, former: tuple[str, str], is_scattered: bool
+) -> None:
+    """Both begin with what is theirs at the target, so nothing else shows it."""
+    loader = target()
+    partitions = (PARTITION, OTHER)
+    for partition, topic_id in zip(partitions, former, strict=True):
+        loader.offsets[partition] = AppliedOffset(*partition, 0, 7, 1, Details(topic_id))
+    applier = PartitionApplier(TASK, Made(parent(Op.INSERT, row("1", "a"))), loader)
+    reasons: list[str] = []
+    monkeypatch.setattr(applier, "scatter", reasons.append)
+    applier.applied_offsets()
+    applier.take_over([AppliedOffset(*each, 0, 7, details=Details("b")) for each in partitions])
+    assert (reasons == ["partitions were added to topic shop"]) is is_scattered
+    assert [each.details.topic_id for each in loader.applied_offsets()] == ["b", "b"]

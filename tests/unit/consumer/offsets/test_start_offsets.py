@@ -13,7 +13,7 @@ from cdcbus.consumer.offsets.known import Known, known_partitions
 from cdcbus.consumer.offsets.start_offsets import Starts, starting_offsets
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, chosen_partitions
 from cdcbus.plugins.contracts import AppliedOffset, Details, JdbcTarget, Landmark, Mark, Written
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, TopicRemade
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 
@@ -259,6 +259,40 @@ def test_partitions_that_are_not_read_are_kept_while_the_topic_has_them() -> Non
         {TopicPartition("t", 1): 0},
         {TopicPartition("t", 1): 20},
     )
+
+
+def resume_in(
+    topic_id: str, node: MemoryNode, *applied: AppliedOffset
+) -> dict[TopicPartition, int]:
+    """A topic with two partitions."""
+    source = TopicConfig("k:1", ("t",))
+    task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget("jdbc:postgresql://h/d"))
+    logs = cast(TopicLogs, Logs(0, 1))
+    ids = {"t": topic_id}
+    return starting_offsets(task, logs, {"t": MemoryPositions(node)}, applied, ids).offsets
+
+
+FORMER = AppliedOffset("t", 1, 20, 1, details=Details("a"))
+
+
+def test_a_partition_that_a_former_topic_had_too_is_new_in_this_one() -> None:
+    node = MemoryNode()
+    node.write(Written(at(10), Mark(True, "b")))
+    assert resume_in("b", node, there(10, "b"), FORMER) == {
+        TopicPartition("t", 0): 10,
+        TopicPartition("t", 1): 0,
+    }
+
+
+@pytest.mark.parametrize("topic_id", ["b", "c"])
+def test_a_partition_of_a_former_topic_is_not_read_where_the_task_has_read_it_since(
+    topic_id: str,
+) -> None:
+    node = MemoryNode()
+    # By the task, which has not read it in the present topic; or no partition is of that.
+    node.write(Written(at(10, 20) if topic_id == "b" else at(10), Mark(True, "b")))
+    with pytest.raises(TopicRemade):
+        resume_in(topic_id, node, there(10, "b"), FORMER)
 
 
 LOADING = AppliedOffset("t", 0, 10, 0, 1, Details(is_loading=True))
