@@ -22,6 +22,7 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.task_status import TaskStatus
 
 LOG = logging.getLogger(__name__)
 LOG_LOOK_SECONDS = 1.0
@@ -36,12 +37,18 @@ ANSWER_SECONDS = 10.0
 class TopicWatch:
     """Watches the topics of one task. `look` must be called about every second."""
 
-    def __init__(self, task: LoadTask, topic_ids: Mapping[str, str], progress: Progress) -> None:
+    def __init__(
+        self,
+        task: LoadTask,
+        topic_ids: Mapping[str, str],
+        progress: Progress,
+        status: TaskStatus,
+    ) -> None:
         self._task = task
         self._progress = progress
         self._identity = TopicIdentity(task, topic_ids)
         self.logs = LogWatch(task, progress)
-        self._stall = _Stall(task, progress)
+        self._stall = _Stall(task, progress, status)
 
     def look(self) -> CdcError | None:
         """Returns the error where something is wrong. Each check queries Kafka at its own interval.
@@ -66,10 +73,13 @@ class _Stall:
     """Detects a partition of which nothing is received although Kafka holds records, as when its
     broker hangs. Each partition counts by itself: others can go on."""
 
-    def __init__(self, task: LoadTask, progress: Progress) -> None:
+    def __init__(self, task: LoadTask, progress: Progress, status: TaskStatus) -> None:
         self._task = task
         self._progress = progress
+        self._status = status
         self._offsets: dict[TopicPartition, int] = {}
+        # Of partitions about which Kafka does not answer while others are read, as reported.
+        self._silent: dict[TopicPartition, int] = {}
         # When each partition last moved, and when Kafka was last queried.
         self._since: dict[TopicPartition, float] = {}
         self._looked_at = monotonic()
@@ -86,10 +96,12 @@ class _Stall:
             for partition, offset in self._offsets.items()
             if now - self._since[partition] >= STALL_SECONDS
         }
-        if not still or now - self._looked_at < STALL_SECONDS:
+        asked = still.keys() | self._silent.keys()
+        if not asked or now - self._looked_at < STALL_SECONDS:
             return None
         self._looked_at = now
-        ends = self._ends(still)
+        ends = self._ends(asked)
+        self._note_answers(ends)
         behind = [partition for partition in sorted(still) if self._is_behind(partition, ends)]
         stalled = [partition for partition in behind if partition in self._suspects]
         self._suspects = frozenset(behind)
@@ -103,9 +115,24 @@ class _Stall:
         if ends.keys().isdisjoint(stalled) and len(still) < len(self._offsets):
             # A new attempt needs an answer about each partition: as long as Kafka gives none about
             # these, as without a leader, only the others would stop.
-            LOG.warning("task %s: %s; other partitions are read", self._task.task_id, error)
+            if not self._silent:
+                self._status.waiting(
+                    f"for Kafka at {self._task.source.servers}, which gives no records of {first} "
+                    f"at offset {still[first]} and does not answer; other partitions are read"
+                )
+            self._silent |= {partition: still[partition] for partition in stalled}
             return None
         return error
+
+    def _note_answers(self, ends: Collection[TopicPartition]) -> None:
+        """Reports that Kafka answers again about all partitions, or has given their records."""
+        if not self._silent:
+            return
+        for partition, offset in list(self._silent.items()):
+            if partition in ends or self._offsets.get(partition) != offset:
+                del self._silent[partition]
+        if not self._silent:
+            self._status.resumed("Kafka answers again about all partitions")
 
     def _note_moves(self, now: float) -> None:
         offsets = self._progress.next_offsets
@@ -121,7 +148,7 @@ class _Stall:
         self._since.update(dict.fromkeys(moved, now))
         self._suspects -= moved
 
-    def _ends(self, still: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _ends(self, still: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions end; those about which Kafka does not answer are missing."""
         with suppress(KafkaException):
             found = ends_of(self._task.source, still, ANSWER_SECONDS)

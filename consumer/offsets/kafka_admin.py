@@ -44,27 +44,57 @@ def bounds_of(
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Of each partition the first offset that Kafka holds, and the end. Tasks of one process can
     ask concurrently. Raises BusUnavailable where Kafka does not answer for all of them."""
+    found, error = _bounds(source, partitions, answer_seconds)
+    if error is not None:
+        raise error
+    return found
+
+
+def answered_bounds(
+    source: TopicConfig, partitions: Collection[TopicPartition], answer_seconds: float
+) -> dict[TopicPartition, tuple[int, int]]:
+    """The same of the partitions about which Kafka answers: one without a leader is missing. Raises
+    BusUnavailable where it answers for none."""
+    found, error = _bounds(source, partitions, answer_seconds)
+    if error is not None and not found:
+        raise error
+    return found
+
+
+def _bounds(
+    source: TopicConfig, partitions: Collection[TopicPartition], answer_seconds: float
+) -> tuple[dict[TopicPartition, tuple[int, int]], BusUnavailable | None]:
+    """What Kafka answers, and why it does not answer for all."""
     admin = admin_of(source)
     asked = as_client_takes(partitions)
     earliest = dict.fromkeys(asked, _EARLIEST)
     latest = dict.fromkeys(asked, _LATEST)
     found: dict[TopicPartition, tuple[int, int]] = {}
+    refused: KafkaException | None = None
     try:
         # Both requests are in flight together: an unavailable broker is waited for only once.
         firsts = admin.list_offsets(earliest, request_timeout=answer_seconds)
         ends = admin.list_offsets(latest, request_timeout=answer_seconds)
-        for each in asked:
-            first = firsts[each].result().offset
-            end = ends[each].result().offset
-            found[TopicPartition(each.topic, each.partition)] = first, end
     except KafkaException as error:
-        with suppress(KafkaException):
-            # Without new metadata the client would query the old leader for minutes.
-            admin.list_topics(timeout=answer_seconds)
-        raise BusUnavailable(
-            f"Kafka at {source.servers} does not tell the bounds of topics: {error.args[0].str()}"
-        ) from error
-    return found
+        refused = error
+    else:
+        for each in asked:
+            try:
+                bounds = firsts[each].result().offset, ends[each].result().offset
+            except KafkaException as error:
+                refused = refused or error
+            else:
+                found[TopicPartition(each.topic, each.partition)] = bounds
+    if refused is None:
+        return found, None
+    with suppress(KafkaException):
+        # Without new metadata the client would query the old leader for minutes.
+        admin.list_topics(timeout=answer_seconds)
+    unavailable = BusUnavailable(
+        f"Kafka at {source.servers} does not tell the bounds of topics: {refused.args[0].str()}"
+    )
+    unavailable.__cause__ = refused
+    return found, unavailable
 
 
 def ends_of(

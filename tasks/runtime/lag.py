@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.kafka_admin import bounds_of
+from cdcbus.consumer.offsets.kafka_admin import answered_bounds
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
@@ -85,7 +85,8 @@ def _unknown(_: object) -> Lag:
 
 class _LoadLag:
     """Counts the records from the applied offsets to the end of the topics. Seconds count from
-    when the first of these reached Kafka, and are 0 at the end."""
+    when the first of these reached Kafka, and are 0 at the end. Where Kafka does not answer about
+    some partitions, both are at least those of the others; unknown if these are at their end."""
 
     def __init__(self, task: LoadTask) -> None:
         options = {**task.source.look_up_options, **_ONE_RECORD}
@@ -103,16 +104,20 @@ class _LoadLag:
         offsets = dict(progress.next_offsets)
         last_row_ms = progress.total.last_commit_ms
         with suppress(CdcError):
-            bounds = bounds_of(self._task.source, offsets, ASK_SECONDS)
-            records = 0
+            bounds = answered_bounds(self._task.source, offsets, ASK_SECONDS)
+            records: int | None = 0
+            # Nothing is unread, so nothing waits.
+            seconds: float | None = 0.0
+            if len(bounds) < len(offsets):
+                # Nobody knows what the others hold. What is counted is left to read in any case.
+                offsets = {partition: offsets[partition] for partition in bounds}
+                records = seconds = None
             behind = {}
             for partition, offset in offsets.items():
                 _, end = bounds[partition]
                 if end > offset:
-                    records += end - offset
+                    records = (records or 0) + end - offset
                     behind[partition] = offset
-            # Nothing is unread, so nothing waits.
-            seconds: float | None = 0.0
             if behind:
                 self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
                 seconds = self._seconds(logs, behind, progress.total.last_kafka_ms)

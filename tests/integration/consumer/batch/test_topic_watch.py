@@ -20,6 +20,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError, TopicRemade
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
+from cdcbus.plugins.task_status import TaskStatus
 from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
@@ -39,7 +40,7 @@ class Reading:
         source = TopicConfig(servers, (topic,))
         self.task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""), start=start)
         self.progress = Progress(next_offsets={TopicPartition(topic, 0): offset})
-        self.watch = TopicWatch(self.task, topic_ids(source), self.progress)
+        self.watch = TopicWatch(self.task, topic_ids(source), self.progress, TaskStatus("7"))
         self.found: list[CdcError] = []
 
     def finds(self) -> bool:
@@ -119,7 +120,6 @@ def test_a_partition_that_is_added_is_told(
 
     wait_until(is_told, "the new one", 60)
     chosen = TopicConfig(kafka, (name,), partitions=(0,))
-    watch = TopicWatch(
-        LoadTask("7", chosen, "canalRow", "JdbcBatch", JdbcTarget("")), {}, reading.progress
-    )
+    task = LoadTask("7", chosen, "canalRow", "JdbcBatch", JdbcTarget(""))
+    watch = TopicWatch(task, {}, reading.progress, TaskStatus("7"))
     assert watch.look() is None and watch.new_partitions() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from cdcbus.plugins.contracts import JdbcTarget, Landmark
 from cdcbus.plugins.errors import BusUnavailable, CdcError, LogRefilled, TopicRemade
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
+from cdcbus.plugins.task_status import State, TaskStatus
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -83,10 +85,12 @@ def looks(watch: TopicWatch, kafka: Kafka, seconds: float) -> list[CdcError]:
 
 
 def watching(
-    kafka: Kafka, offset: int, task: LoadTask | None = None
+    kafka: Kafka, offset: int, task: LoadTask | None = None, status: TaskStatus | None = None
 ) -> tuple[TopicWatch, Progress]:
     progress = Progress(next_offsets={ONE: offset})
-    return TopicWatch(task or load_task(), {"orders": kafka.topic_id}, progress), progress
+    ids = {"orders": kafka.topic_id}
+    status = status or TaskStatus("7")
+    return TopicWatch(task or load_task(), ids, progress, status), progress
 
 
 @pytest.mark.parametrize("ends", [{ONE: 10}, {}, None], ids=["more", "untold", "no answer"])
@@ -122,14 +126,28 @@ def test_a_partition_about_which_kafka_says_nothing_stops_no_other_one(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As without a leader: a new attempt could not begin."""
-    watch, progress = watching(kafka, 0)
+    status = TaskStatus("7")
+    watch, progress = watching(kafka, 0, status=status)
     progress.next_offsets = {ONE: 0, TWO: 3}
     kafka.ends = {ONE: 1000}
-    for _ in range(int(3 * STALL_SECONDS)):
-        progress.move(ONE, progress.next_offsets[ONE] + 1, None)
-        assert looks(watch, kafka, 1) == []
-    assert "gives no records of orders[1] at offset 3" in caplog.text
-    assert "other partitions are read" in caplog.text
+
+    def read_on(seconds: float) -> State:
+        for _ in range(int(seconds)):
+            progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+            assert looks(watch, kafka, 1) == []
+        return status.now[0]
+
+    status.reading("orders")
+    assert read_on(2 * STALL_SECONDS - 1) is State.WORKING
+    assert read_on(5 * STALL_SECONDS) is State.RETRYING
+    assert "gives no records of orders[1] at offset 3" in status.now[1]
+    assert "other partitions are read" in status.now[1]
+    assert caplog.text.count("gives no records") == 1
+    kafka.ends[TWO] = 3
+    with caplog.at_level(logging.INFO):
+        read_on(STALL_SECONDS + 1)
+    status.observe(is_behind=False)
+    assert (status.now[0], "answers again" in caplog.text) == (State.WORKING, True)
 
 
 def test_a_target_that_takes_long_for_each_batch_is_no_stall_of_kafka(kafka: Kafka) -> None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from cdcbus.consumer.config import TopicConfig
-from cdcbus.consumer.offsets.kafka_admin import admin_of
+from cdcbus.consumer.offsets import kafka_admin
+from cdcbus.consumer.offsets.kafka_admin import admin_of, answered_bounds, bounds_of
+from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.positions import TopicPartition
 from tests.support.servers.secure_servers import Authority
 
 
@@ -20,3 +29,41 @@ def test_a_client_that_asks_takes_renewed_certificates(tmp_path: Path) -> None:
     second = admin_of(source)
     assert second is not first
     assert admin_of(source) is second
+
+
+class Brokers:
+    """As an AdminClient: partitions of a topic, some of them without a leader."""
+
+    def __init__(self, *without_leader: int) -> None:
+        self.without_leader = without_leader
+
+    def list_offsets(self, asked: dict[Any, Any], request_timeout: float) -> dict[Any, Any]:
+        answers = {}
+        for each in asked:
+            answers[each] = Future[Any]()
+            if each.partition in self.without_leader:
+                error = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+                answers[each].set_exception(KafkaException(error))
+            else:
+                answers[each].set_result(SimpleNamespace(offset=each.partition + 7))
+        return answers
+
+    def list_topics(self, timeout: float) -> None:
+        pass
+
+
+def test_a_partition_without_a_leader_does_not_hide_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = TopicConfig("kafka:9092", ("t",))
+    asked = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    brokers = Brokers(1)
+    monkeypatch.setattr(kafka_admin, "admin_of", lambda _: brokers)
+    assert answered_bounds(source, asked, 1.0) == {TopicPartition("t", 0): (7, 7)}
+    with pytest.raises(BusUnavailable, match="kafka:9092 does not tell the bounds of topics"):
+        bounds_of(source, asked, 1.0)
+    brokers.without_leader = (0, 1)
+    with pytest.raises(BusUnavailable):
+        answered_bounds(source, asked, 1.0)
+    brokers.without_leader = ()
+    assert bounds_of(source, asked, 1.0) == answered_bounds(source, asked, 1.0)

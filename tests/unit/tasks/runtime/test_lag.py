@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from cdcbus.consumer.batch.progress import Progress as LoadProgress
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import SourceUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition, TopicPartition
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.runtime import lag as lag_module
 from cdcbus.tasks.runtime.lag import (
     Lag,
     binlog_unread,
@@ -21,6 +25,7 @@ from cdcbus.tasks.runtime.lag import (
     unread_share,
 )
 
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 FILES = [("bin.1", 100), ("bin.2", 200), ("bin.3", 300), ("bin.4", 50)]
 
 
@@ -154,3 +159,44 @@ def test_a_place_in_the_binlog_of_another_server_is_not_compared(
     # Another server behind the same address is noticed.
     pair[A] = "uuid-b"
     assert measure(progress).bytes == 130
+
+
+class Logs:
+    """As TopicLogs: the next record of each partition came an hour ago."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def first(self, _partition: TopicPartition, _offset: int) -> tuple[int, bytes]:
+        return int((time.time() - 3600) * 1000), b"record"
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("bounds", "records", "hours"),
+    [
+        ({ONE: (0, 30), TWO: (0, 20)}, 30, 1),
+        ({ONE: (0, 10), TWO: (0, 10)}, 0, 0),
+        # Kafka does not answer about the others.
+        ({ONE: (0, 30)}, 20, 1),
+        ({ONE: (0, 10)}, None, None),
+    ],
+)
+def test_the_lag_is_at_least_that_of_the_partitions_about_which_kafka_answers(
+    monkeypatch: pytest.MonkeyPatch,
+    bounds: dict[TopicPartition, tuple[int, int]],
+    records: int | None,
+    hours: int | None,
+) -> None:
+    monkeypatch.setattr(lag_module, "answered_bounds", lambda *_: bounds)
+    monkeypatch.setattr(lag_module, "TopicLogs", Logs)
+    retention = lag_module.Retention(86_400.0, {"t": 10})
+    monkeypatch.setattr(lag_module, "topics_retention", lambda _: retention)
+    task = LoadTask("7", TopicConfig("k:1", ("t",)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    lag = lag_meter(task)(LoadProgress(next_offsets={ONE: 10, TWO: 10}))
+    seconds = None if lag.seconds is None else round(lag.seconds / 3600)
+    assert (lag.records, seconds, lag.retention_seconds) == (records, hours, 86_400.0)
+    assert lag.is_behind is bool(records)
+    assert lag.kept_unread == (pytest.approx(2 / 3) if records else 0.0)
