@@ -12,8 +12,8 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache, partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,10 +36,19 @@ from cdcbus.tasks.snapshots.direct import refuse_unfinished
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.epochs import bus_identity, next_epoch
-from cdcbus.tasks.zookeeper.lock import DEFAULT_TIMES, Guard, LockTimes, Stop, guarded
+from cdcbus.tasks.zookeeper.lock import (
+    DEFAULT_TIMES,
+    Guard,
+    LockTimes,
+    Stop,
+    described,
+    guarded,
+    other_holders,
+)
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.tasks.zookeeper.znode import JsonNode
 
 if TYPE_CHECKING:
     from cdcbus.consumer.spark.session import OpenSpark
@@ -217,6 +226,7 @@ def _load(
     # Imported on demand: fetch tasks need neither Spark nor its memory.
     from cdcbus.consumer import run as consumer
 
+    _warn_of_others(task, client)
     # Under the locks, so that no direct load can begin meanwhile.
     refuse_unfinished(client, task.task_id, task.source.topics, partial(_read, task, stop))
     with ExitStack() as stack:
@@ -226,6 +236,25 @@ def _load(
             # Closed, as the client may stay in use for other tasks.
             stores[topic] = stack.enter_context(closing(store))
         consumer.run(task, stores, stop, status, report, open_spark)
+
+
+def _warn_of_others(task: LoadTask, client: KazooClient) -> None:
+    """Says which other process uses the task's id, with other topics, as in a copied file: the
+    locks are of topics, and at the target both are one task. Only says it, as it may be the same
+    task, which ends there after its topics were changed."""
+    others: Mapping[str, JsonNode] = {}
+    # Nothing depends on it, so it stops nothing.
+    with suppress(CdcError):
+        others = other_holders(client, task.task_id, task.source.topics)
+    for swimlane, holder in others.items():
+        LOG.warning(
+            "task %s: %s runs a task with this id, too, which reads or writes %s: at one target "
+            "they are one task, and each ends the other's work there, again and again. Unless that "
+            "process is about to end, give one of the two another taskId",
+            task.task_id,
+            described(holder),
+            swimlane,
+        )
 
 
 def _read(task: LoadTask, stop: Stop) -> list[TopicPartition]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -32,6 +32,7 @@ from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
     answer,
     drop_node,
+    get_children,
     get_node,
     is_own,
     reported,
@@ -55,6 +56,24 @@ def lock_path(task_id: str, swimlane: str = "") -> str:
     """The znode of a swimlane, or the parent of all locks of a task."""
     directory = f"{ROOT}/task/{task_id}/lock"
     return f"{directory}/{swimlane}" if swimlane else directory
+
+
+def other_holders(
+    client: KazooClient, task_id: str, swimlanes: Collection[str]
+) -> dict[str, JsonNode]:
+    """The other swimlanes of this id that another process has locked, and their locks. Raises
+    PositionUnavailable, PositionError."""
+    found = {}
+    for swimlane in get_children(client, lock_path(task_id)):
+        if swimlane in swimlanes:
+            continue
+        holder = get_node(client, lock_path(task_id, swimlane))
+        # Only a process that works with this ZooKeeper has an ephemeral znode.
+        if holder is None or not holder.owner or is_own(client, holder):
+            continue
+        if not is_gone(holder.fields):
+            found[swimlane] = holder
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +451,7 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
                 continue
             sentence = ""
             if holder is not None:
-                sentence = f"{path} is held by {_described(holder)}; waiting until it is released"
+                sentence = f"{path} is held by {described(holder)}; waiting until it is released"
         except PositionUnavailable as error:
             sentence = str(error)
         # Once for each holder or error, not every 0.3 s.
@@ -451,7 +470,8 @@ def _delete(client: KazooClient, path: str, holder: JsonNode) -> None:
         answer(client.delete_async(path, holder.version))
 
 
-def _described(holder: JsonNode) -> str:
+def described(holder: JsonNode) -> str:
+    """The process that holds a lock, in words."""
     who = f"process {holder.text('processId') or '?'} on {holder.text('hostName') or '?'}"
     if node_id := holder.text("nodeId"):
         who += f" (node {node_id})"
