@@ -1,9 +1,10 @@
 """Watches tasks: finds what is wrong with them, and sends notices of it.
 
 Each task is watched by the node that has it; a task that no node has, by the first of the running
-nodes. A notice is written to ZooKeeper before it is sent, and marked as accepted after: a node that
-takes over sends nothing twice, except a notice that was on its way when the node before it died.
-Notices of one cause go together (`grouping`), those of all tasks of a node in one message.
+nodes of its environment, else of all. A notice is written to ZooKeeper before it is sent, and
+marked as accepted after: a node that takes over sends nothing twice, except a notice that was on
+its way when the node before it died. Notices of one cause go together (`grouping`), those of all
+tasks of a node in one message.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +41,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.node_registry import ENVIRONMENT, BusNodes, first_for
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -100,7 +101,7 @@ class Watch:
         try:
             tasks = TaskNodes(self.client)
             ids = tasks.ids()
-            is_first = BusNodes(self.client).is_first(self.node_id)
+            running = BusNodes(self.client).running()
             self._complaints.complain("zookeeper", "")
         except CdcError as error:
             # Nothing is sent that cannot be stored: another node would send it again.
@@ -111,7 +112,7 @@ class Watch:
         for task_id in ids:
             try:
                 holder = tasks.claimed_by(task_id)
-                if holder == self.node_id or (holder is None and is_first):
+                if holder == self.node_id or (holder is None and self._is_first(task_id, running)):
                     self._look_at(tasks, task_id)
                 self._complaints.complain(task_id, "")
             except CdcError as error:
@@ -127,6 +128,16 @@ class Watch:
             self._complaints.complain("sending", "")
         except CdcError as error:
             self._complaints.complain("sending", str(error))
+
+    def _is_first(self, task_id: str, running: Mapping[str, str | None]) -> bool:
+        """Whether this node watches a task that no node has."""
+        environment = ""
+        # Where all nodes are of one environment, the text need not be read.
+        if len({*running.values()}) > 1:
+            with suppress(ConfigError):
+                dist = DistNodes(self.client).get(task_id) or {}
+                environment = str(dist.get(ENVIRONMENT) or "")
+        return first_for(running, environment) == self.node_id
 
     def _look_at(self, tasks: TaskNodes, task_id: str) -> None:
         status = explained(self.client, status_of(tasks, task_id))

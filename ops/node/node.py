@@ -30,7 +30,7 @@ from cdcbus.tasks.zookeeper.connection import session_seconds
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
 from cdcbus.tasks.zookeeper.tasks import ENDED, DesiredState, Run, TaskNodes
-from cdcbus.tasks.zookeeper.znode import now
+from cdcbus.tasks.zookeeper.znode import JsonNode, now
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
@@ -82,11 +82,14 @@ class Node:
         finally:
             self._end()
 
+    def _register_once(self) -> JsonNode | None:
+        return self._nodes.register(self._id, self._settings.bus_environment)
+
     def _register(self, stop: Event) -> None:
         # A predecessor on another machine, which may have failed, holds the lock until its session
         # ends.
         deadline = time.monotonic() + session_seconds(self._nodes.client) + REGISTER_SECONDS
-        while (other := self._nodes.register(self._id)) is not None and not stop.is_set():
+        while (other := self._register_once()) is not None and not stop.is_set():
             if time.monotonic() > deadline:
                 who = f"process {other.text('processId') or '?'} on {other.text('hostName') or '?'}"
                 raise ConfigError(
@@ -115,7 +118,7 @@ class Node:
 
     def _look_around(self) -> None:
         # Again at each look: the session may have been lost, and the lock with it.
-        if (other := self._nodes.register(self._id)) is not None:
+        if (other := self._register_once()) is not None:
             self._complain(
                 "lock",
                 f"node {self._id} is process {other.text('processId') or '?'} on "

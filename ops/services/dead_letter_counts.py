@@ -1,10 +1,11 @@
-"""How many dead letters of each task are open. The first of the running nodes counts them, and
-writes the counts to ZooKeeper for lists and pages."""
+"""How many dead letters of each task are open. The first of the running nodes of its environment
+counts them, and writes the counts to ZooKeeper for lists and pages."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -21,7 +22,7 @@ from cdcbus.tasks.config.read_task import inspect_dist
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.uses import kafka_of, task_of
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.node_registry import ENVIRONMENT, BusNodes, first_for
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
@@ -53,24 +54,21 @@ class LetterCounts:
         self._known: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}
 
     def look(self, node_id: str) -> None:
-        """Counts, if this node is the first. Never raises a CdcError."""
+        """Counts those of the tasks for which this node is the first. Never raises a CdcError."""
         try:
-            if BusNodes(self._client).is_first(node_id):
-                self.report()
-            else:
-                # Forgotten: a tombstone may be compacted away before this node is the first again,
-                # and its dead letter would stay counted forever.
-                self._known.clear()
+            running = BusNodes(self._client).running()
+            self.report(lambda environment: first_for(running, environment) == node_id)
         except CdcError as error:
             LOG.debug("dead letters are not counted: %s", error)
 
-    def report(self) -> None:
-        """Writes the count of each task for which ZooKeeper has another one. Where Kafka does not
-        answer, the count stays. Raises what calls to ZooKeeper raise."""
+    def report(self, is_own: Callable[[str], bool] = lambda _: True) -> None:
+        """Writes the count of each task for which ZooKeeper has another one. `is_own`: whether
+        this node counts for tasks of an environment. Where Kafka does not answer, the count stays.
+        Raises what calls to ZooKeeper raise."""
         nodes = TaskNodes(self._client)
         counted: dict[tuple[str, str], Counter[str] | None] = {}
         for task_id in nodes.ids():
-            task = self._task(task_id)
+            task = self._task(task_id, is_own)
             if task is None:
                 continue
             topic = dead_letter_topic_of(task)
@@ -86,14 +84,19 @@ class LetterCounts:
                 continue
             if nodes.swimlanes(task_id):  # else it was removed meanwhile
                 nodes.put_open_dead_letters(task_id, counts[task_id])
+        # Others are forgotten: a tombstone may be compacted away before this node counts there
+        # again, and its dead letter would stay counted forever.
+        self._known = {key: each for key, each in self._known.items() if key in counted}
 
-    def _task(self, task_id: str) -> FetchTask | LoadTask | None:
-        """The task; None where it makes no dead letters, its text has errors, or a secret of its
-        Kafka is not available here."""
+    def _task(self, task_id: str, is_own: Callable[[str], bool]) -> FetchTask | LoadTask | None:
+        """The task; None where another node counts for it, it makes no dead letters, its text has
+        errors, or a secret of its Kafka is not available here."""
         try:
             dist = DistNodes(self._client).get(task_id)
             # A quick check: most tasks make none, and reading their texts takes long.
             if dist is None or "onError" not in str(dist):
+                return None
+            if not is_own(str(dist.get(ENVIRONMENT) or "")):
                 return None
             inspection = inspect_dist(
                 dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()

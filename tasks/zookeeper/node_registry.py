@@ -38,6 +38,7 @@ from cdcbus.tasks.zookeeper.znode import (
 
 NODES = f"{ROOT}/node"
 TAKING, DRAINED = "WORKING", "SUSPEND"
+ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +92,25 @@ class BusNodes:
     def ids(self) -> list[str]:
         return get_children(self.client, NODES)
 
-    def is_first(self, node_id: str) -> bool:
-        """Whether this is the first running node by name, which does the work that only one node
-        must do."""
+    def running(self) -> dict[str, str | None]:
+        """The running nodes by name, each with its environment; None for one of a version that does
+        not say it there."""
+        found: dict[str, str | None] = {}
         for each in self.ids():
-            if get_node(self.client, f"{NODES}/{each}/lock") is not None:
-                return node_id == each
-        return False
+            lock = get_node(self.client, f"{NODES}/{each}/lock")
+            if lock is not None:
+                found[each] = lock.text(ENVIRONMENT) if ENVIRONMENT in lock.fields else None
+        return found
 
-    def register(self, node_id: str) -> JsonNode | None:
-        """Makes this process the node, and returns None; returns the holder if another process is
-        the node."""
+    def register(self, node_id: str, environment: str = "") -> JsonNode | None:
+        """Makes this process the node, of an environment such as `prod`, and returns None; returns
+        the holder if another process is the node."""
         path = f"{NODES}/{node_id}/lock"
         # Repeated until the znode is this process's own, as others may take or drop it in between.
         while not is_own(self.client, holder := get_node(self.client, path)):
             if holder is None:
-                take_node(self.client, path, {"nodeId": node_id, **identity()})
+                fields = {"nodeId": node_id, ENVIRONMENT: environment, **identity()}
+                take_node(self.client, path, fields)
             # An earlier process, whose session would keep the znode for some seconds.
             elif is_gone(holder.fields):
                 drop_node(self.client, path)
@@ -201,8 +205,18 @@ class BusNodes:
             report.text("healthLevelDesc"),
             tasks,
             age_seconds(report.text("heartbeat")),
-            report.text("environment"),
+            report.text(ENVIRONMENT),
         )
+
+
+def first_for(running: Mapping[str, str | None], environment: str) -> str | None:
+    """The node that does the work that only one must do for tasks of an environment which no node
+    has: the first of that environment, as it has the settings for them; where none runs, the first
+    of all."""
+    for node_id, each in running.items():
+        if each == environment:
+            return node_id
+    return next(iter(running), None)
 
 
 def _wish(node: JsonNode | None, path: str) -> NodeWish:

@@ -18,6 +18,7 @@ from cdcbus.ops.alarms.watch import AGAIN_SECONDS, REFUSED_SECONDS, Watch
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.verify.last import LastVerify, NotEqual, VerifyNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
@@ -209,3 +210,25 @@ def test_a_table_that_differs_is_an_alarm_though_the_limits_cannot_be_read() -> 
     bus.look()
     alarms, _ = AlarmNodes(client).get("7")
     assert "unequal" in alarms.alarms
+
+
+@pytest.mark.parametrize(
+    ("environment", "watched_by"), [("prod", "b"), ("test", "a"), ("", "a"), ("other", "a")]
+)
+def test_a_task_that_no_node_has_is_watched_by_a_node_of_its_environment(
+    environment: str, watched_by: str
+) -> None:
+    """Only that one has the channels for it."""
+    zookeeper = MemoryZooKeeper()
+    client: Any = zookeeper
+    nodes = BusNodes(client)
+    nodes.register("a", "test")
+    nodes.register("b", "prod")
+    zookeeper.put("/datas/task/7/dist/t", {"environment": environment})
+    tasks = TaskNodes(client)
+    tasks.want("7", True, "ann")
+    tasks.put_run("7", Run(State.ERROR, "it is wrong", 1))
+    for node_id in ("a", "b"):
+        Watch(client, read_bus_settings({}, None, {}, Path()), node_id).look()
+        has_found = bool(AlarmNodes(client).get("7")[0].alarms)
+        assert has_found == (watched_by <= node_id)

@@ -44,3 +44,26 @@ def test_kafka_is_only_asked_with_the_secrets_of_its_login(
     client: Any = None
     counts.LetterCounts(client, bus).report()
     assert asked == (["x"] if is_asked else [])
+
+
+@pytest.mark.parametrize(("node_id", "is_asked"), [("a", False), ("b", True)])
+def test_a_node_counts_for_the_tasks_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch, node_id: str, is_asked: bool
+) -> None:
+    asked: list[Any] = []
+
+    def topic_log(access: Any) -> None:
+        asked.append(access)
+        raise BusUnavailable("away")
+
+    monkeypatch.setattr(counts, "TopicLog", topic_log)
+    monkeypatch.setattr(counts, "TaskNodes", lambda _: SimpleNamespace(ids=lambda: ["7"]))
+    dist = {**DIST, "environment": "prod"}
+    monkeypatch.setattr(counts, "DistNodes", lambda _: SimpleNamespace(get=lambda _: dist))
+    running = {"a": "test", "b": "prod"}
+    monkeypatch.setattr(counts, "BusNodes", lambda _: SimpleNamespace(running=lambda: running))
+    environ = {"KAFKA_PASSWORD": "x", "CDCBUS_ENVIRONMENT": "prod"}
+    bus = read_bus_settings({}, None, environ, Path("/nowhere"))
+    client: Any = None
+    counts.LetterCounts(client, bus).look(node_id)
+    assert bool(asked) is is_asked

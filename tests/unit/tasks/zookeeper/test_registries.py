@@ -10,7 +10,7 @@ import pytest
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path, stored_dists
-from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeInfo, NodeWish
+from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeInfo, NodeWish, first_for
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas, schema_path
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
@@ -43,13 +43,27 @@ def test_a_process_is_the_node_once_and_another_one_is_told_who_it_is(
 def test_the_first_node_is_the_first_by_name_of_those_that_are_there(
     nodes: BusNodes, zookeeper: MemoryZooKeeper
 ) -> None:
-    assert not nodes.is_first("n1")
+    assert first_for(nodes.running(), "") is None
     zookeeper.put(f"{NODES}/n0/stat", "{}")
     nodes.register("n1")
     nodes.register("n2")
-    assert nodes.is_first("n1")
-    assert not nodes.is_first("n2")
-    assert not nodes.is_first("n0")
+    assert list(nodes.running()) == ["n1", "n2"]
+    assert first_for(nodes.running(), "") == "n1"
+
+
+def test_a_node_of_a_tasks_environment_is_before_all_others(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    # Of a version that does not say its environment, and goes by the name alone.
+    zookeeper.put(f"{NODES}/n0/lock", {"nodeId": "n0"})
+    nodes.register("n1", "test")
+    nodes.register("n2", "prod")
+    nodes.register("n3")
+    nodes.register("n4", "prod")
+    running = nodes.running()
+    assert running == {"n0": None, "n1": "test", "n2": "prod", "n3": "", "n4": "prod"}
+    found = [first_for(running, each) for each in ("test", "prod", "", "other")]
+    assert found == ["n1", "n2", "n3", "n0"]
 
 
 def test_what_operators_want_of_a_node_comes_back_and_nonsense_is_refused(
