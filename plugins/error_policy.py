@@ -24,6 +24,7 @@ from cdcbus.plugins.errors import (
     PositionLost,
     PositionUnavailable,
     PositionUnusable,
+    QuotaUsedUp,
     RowConflict,
     SourceBehind,
     SourceError,
@@ -128,6 +129,11 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         Action.RETRY,
         "Nothing to do unless it lasts: then check that ZooKeeper runs and its address is right, "
         "or that there is room for the file of positions.",
+    ),
+    QuotaUsedUp: Policy(
+        Action.RETRY,
+        "Raise the quota of the znode named above with zkCli (setquota), or delete what is not "
+        "needed below it.",
     ),
     PositionConflict: Policy(
         Action.RETRY,

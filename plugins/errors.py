@@ -8,6 +8,7 @@
     │   ├── TopicRemade          the topic is another one of the same name
     │   ├── LogRefilled          the topic was cut off at its end and filled again
     │   ├── PositionUnavailable  ZooKeeper is unreachable at the moment: try again
+    │   │   └── QuotaUsedUp      a quota keeps ZooKeeper from writing one path: try again
     │   └── PositionConflict     somebody else has set the node meanwhile: read it again
     ├── SourceError              the database read from
     │   ├── SourceUnavailable    unreachable at the moment: try again
@@ -88,6 +89,11 @@ class LogRefilled(PositionError):
 
 class PositionUnavailable(PositionError):
     """ZooKeeper is unreachable at the moment."""
+
+
+class QuotaUsedUp(PositionUnavailable):
+    """A quota of it, or of a znode above it, keeps ZooKeeper from writing a path; it answers about
+    others."""
 
 
 class PositionConflict(PositionError):

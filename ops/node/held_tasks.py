@@ -20,9 +20,10 @@ from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
 from cdcbus.ops.node.task_end import CRASHED, NEEDS_PERSON
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
 from cdcbus.ops.services.offer import Offer
-from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
+from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.occurrences import Occurrences, failure
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
 
@@ -102,10 +103,10 @@ class HeldTasks:
                 continue
             try:
                 self._care(task_id, held)
-            except PositionUnavailable:
-                # ZooKeeper itself is unreachable: every other task would wait for it, too.
-                raise
             except CdcError as error:
+                # ZooKeeper itself is unreachable: every other task would wait for it, too.
+                if is_silence(error):
+                    raise
                 self._complaints.complain(task_id, str(error))
 
     def keep_limit(self, limit: int) -> None:
@@ -150,7 +151,7 @@ class HeldTasks:
             if not self._is_silent:
                 self._give_back(task_id, held)
         except CdcError as error:
-            self._is_silent = isinstance(error, PositionUnavailable)
+            self._is_silent = is_silence(error)
             # The node ends anyway: its claims end with its session.
             LOG.warning("task %s: %s", task_id, error)
         self.tasks.pop(task_id, None)

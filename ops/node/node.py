@@ -26,7 +26,7 @@ from cdcbus.ops.node.writable_folder import why_unwritable
 from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.connection import session_seconds
+from cdcbus.tasks.zookeeper.connection import is_silence, session_seconds
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
 from cdcbus.tasks.zookeeper.tasks import ENDED, DesiredState, Run, TaskNodes
@@ -157,9 +157,9 @@ class Node:
                     # There may be more to take: the next look follows without a pause.
                     self._wake(None)
                     return
-            except PositionUnavailable:
-                raise
             except CdcError as error:
+                if is_silence(error):
+                    raise
                 self._complain(task_id, str(error))
 
     def _is_elsewhere(self, task_id: str) -> bool:

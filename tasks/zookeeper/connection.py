@@ -31,7 +31,13 @@ from kazoo.protocol.paths import normpath
 from kazoo.retry import ForceRetryError
 from kazoo.security import CREATOR_ALL_ACL
 
-from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
+from cdcbus.plugins.errors import (
+    CdcError,
+    ConfigError,
+    PositionError,
+    PositionUnavailable,
+    QuotaUsedUp,
+)
 from cdcbus.tasks.config.keys.bus import DEFAULT_ZOOKEEPER
 
 LOG: Final = logging.getLogger(__name__)
@@ -151,7 +157,7 @@ def unanswered(error: BaseException, path: str) -> PositionError:
                 "znode's ACL"
             )
         case QuotaExceededError():
-            return PositionUnavailable(
+            return QuotaUsedUp(
                 f"ZooKeeper does not write {path}, as a quota of it or of a znode above it is used "
                 "up; raise it with zkCli: listquota, setquota"
             )
@@ -162,6 +168,11 @@ def unanswered(error: BaseException, path: str) -> PositionError:
                 "logins"
             )
     return PositionUnavailable(f"ZooKeeper does not answer for {path}; check that the server runs")
+
+
+def is_silence(error: CdcError) -> bool:
+    """Whether ZooKeeper does not answer at all, and not only refuses one path."""
+    return isinstance(error, PositionUnavailable) and not isinstance(error, QuotaUsedUp)
 
 
 def session_seconds(client: KazooClient) -> float:

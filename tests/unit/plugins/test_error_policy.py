@@ -38,6 +38,7 @@ def test_what_is_unavailable_or_may_be_added_is_tried_again_and_all_else_stops(
 ) -> None:
     retried = error.__name__.endswith("Unavailable") or error in (
         errors.PositionConflict,
+        errors.QuotaUsedUp,
         errors.OffsetConflict,
         errors.UnmappedColumn,
         errors.TargetTableUnfit,

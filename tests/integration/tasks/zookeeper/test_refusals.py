@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import READ_ACL_UNSAFE
 
-from cdcbus.plugins.errors import PositionError, PositionUnavailable
+from cdcbus.plugins.errors import PositionError, PositionUnavailable, QuotaUsedUp
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
@@ -135,11 +135,11 @@ def test_a_quota_that_is_used_up_is_said_and_the_task_waits_until_it_is_raised(
     positions = ZooKeeperPositions(limited, "7", "shop")
     positions.load()
     positions.save("mysql-bin.000001:4")
-    with pytest.raises(PositionUnavailable, match=r"/7/position/shop, as a quota .* raise it"):
+    with pytest.raises(QuotaUsedUp, match=r"/7/position/shop, as a quota .* raise it"):
         positions.save("x" * 500)
-    with pytest.raises(PositionUnavailable, match="as a quota"):
+    with pytest.raises(QuotaUsedUp, match="as a quota"):
         ZooKeeperSchemas(limited, "7", "shop").save({"orders": "x" * 500})
-    with pytest.raises(PositionUnavailable, match="as a quota"):
+    with pytest.raises(QuotaUsedUp, match="as a quota"):
         put_node(limited, "/datas/task/7/stat", {"text": "x" * 500})
     positions.save("mysql-bin.000001:5")
     assert positions.load() == "mysql-bin.000001:5"

@@ -8,6 +8,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from kazoo.exceptions import QuotaExceededError
 
 from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.held_task import HeldTask, NodeSettings
@@ -56,6 +57,35 @@ def test_a_silent_zookeeper_is_waited_for_once_when_a_node_ends(
     held.end()
     assert held.tasks == {}
     assert len(zookeeper.asked) == 1
+
+
+def test_a_quota_that_is_used_up_holds_up_its_own_task_only(
+    held: HeldTasks, zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = zookeeper.set_async
+
+    def refuse(path: str, data: bytes, version: int = -1) -> Any:
+        zookeeper.refusal = QuotaExceededError() if "/task/7/" in path else None
+        made = real(path, data, version)
+        zookeeper.refusal = None
+        return made
+
+    nodes = TaskNodes(held._nodes.client)
+    for task_id in ("7", "8"):
+        assert nodes.claim(task_id, "n1")
+        nodes.put_run(task_id, Run(State.WORKING))
+        last = Run(State.STOPPED)
+        held.tasks[task_id] = HeldTask(Offer(("a",)), last, stop_by=1.0, last_run=last)
+    monkeypatch.setattr(zookeeper, "set_async", refuse)
+    held.care()
+    assert list(held.tasks) == ["7"]
+    # It is tried again, and the quota may be raised by then.
+    monkeypatch.setattr(zookeeper, "set_async", real)
+    held.care()
+    assert held.tasks == {}
+    for task_id in ("7", "8"):
+        run = nodes.run(task_id)
+        assert run is not None and run.state is State.STOPPED
 
 
 def test_tasks_are_given_back_when_a_node_ends(held: HeldTasks, zookeeper: MemoryZooKeeper) -> None:
