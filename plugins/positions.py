@@ -69,10 +69,14 @@ class BinlogPosition:
 
     def moved_from(self, was: BinlogPosition) -> BinlogPosition:
         """This position; where it is `was` with another place, as after an edit of its file and
-        offset alone, without what says where `was` is, and not where this one is."""
+        offset, without what it still has of `was`: that says where `was` is, and not where this one
+        is."""
         if (self.file, self.pos) == (was.file, was.pos) or not (self.gtid or self.timestamp_ms):
             return self
-        if (self.gtid, self.timestamp_ms) != (was.gtid, was.timestamp_ms):
+        if self.gtid not in ("", was.gtid) or self.timestamp_ms not in (0, was.timestamp_ms):
+            return self
+        # As `cdcbus offset reset` sets it where nothing was committed in between.
+        if self.server_uuid and not self.timestamp_ms:
             return self
         return BinlogPosition(
             self.file,

@@ -228,7 +228,9 @@ class PartitionApplier:
         for offset in offsets:
             seen = self.seen.get(offset.topic_partition)
             # A partition without one was added, which says nothing about the tables.
-            if seen is not None and offset.next_offset < seen.next_offset:
+            if seen is None or self._is_added_again(offset):
+                continue
+            if offset.next_offset < seen.next_offset:
                 return True
         return False
 

@@ -22,7 +22,7 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.task_status import TaskStatus
+from cdcbus.plugins.task_status import State, TaskStatus
 
 LOG = logging.getLogger(__name__)
 LOG_LOOK_SECONDS = 1.0
@@ -115,7 +115,8 @@ class _Stall:
         if ends.keys().isdisjoint(stalled) and len(still) < len(self._offsets):
             # A new attempt needs an answer about each partition: as long as Kafka gives none about
             # these, as without a leader, only the others would stop.
-            if not self._silent:
+            # Also again: what waits in the other gear may have said that it goes on.
+            if not self._silent or self._status.now[0] is State.WORKING:
                 self._status.waiting(
                     f"for Kafka at {self._task.source.servers}, which gives no records of {first} "
                     f"at offset {still[first]} and does not answer; other partitions are read"

@@ -129,7 +129,7 @@ def _merged(members: Sequence[tuple[RowGroup, Plan]]) -> TableBatch | None:
     table was altered for some of them, or where a cell cannot be mapped, whose record only the
     row-at-a-time path names."""
     _, first_plan = members[0]
-    if any(plan.target is not first_plan.target for _, plan in members):
+    if any(plan.target != first_plan.target for _, plan in members):
         return None
     try:
         mapped = list(starmap(_mapped, members))

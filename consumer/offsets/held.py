@@ -74,6 +74,6 @@ class HeldOffsets:
                 held.details,
                 topic_id=topic_id,
                 last=offset.details.last,
-                is_loading=offset.details.is_loading,
+                loading_from=offset.details.loading_from,
             ),
         )

@@ -234,7 +234,7 @@ def _refuse_remade(
 def _refuse_half_loaded(task: LoadTask, partition: TopicPartition, found: Known) -> None:
     """Raises ConfigError where the target's offset is that of a direct load which is not finished,
     whatever ZooKeeper knows of it: no record brings the rows that the target tables lack."""
-    if found.is_edited or found.target is None or not found.target.details.is_loading:
+    if found.is_edited or found.target is None or not found.target.is_loading:
         return
     raise ConfigError(
         f"task {task.task_id}: a direct load was begun at offset {found.target.next_offset} of "

@@ -34,7 +34,13 @@ from cdcbus.tasks.control.named_task import inspect_stored
 from cdcbus.tasks.control.reset import Target, find_targets, set_numbers
 from cdcbus.tasks.control.uses import Uses, kafka_of, lacking, source_of, target_of, task_of
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
-from cdcbus.tasks.zookeeper.position.history import histories, positions_of, set_positions, undone
+from cdcbus.tasks.zookeeper.position.history import (
+    histories,
+    merged,
+    positions_of,
+    set_positions,
+    undone,
+)
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -163,11 +169,11 @@ def reset_as_shown(
     swimlanes = TaskNodes(bus.client).swimlanes(task_id)
     texts = {}
     before = {}
-    numbers = []
+    numbers: dict[str, frozenset[int]] = {}
     try:
         for swimlane, each in orjson.loads(shown).items():
             texts[swimlane], before[swimlane] = str(each["position"]), each["before"]
-            numbers.append(frozenset(map(int, each["numbers"])))
+            numbers[swimlane] = frozenset(map(int, each["numbers"]))
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused(422, "the form does not hold the positions that were shown") from error
     for swimlane, text in texts.items():
@@ -178,7 +184,10 @@ def reset_as_shown(
     # Of a running task it moves all the time.
     if TaskNodes(bus.client).locks(task_id):
         before = positions_of(bus.client, task_id)
-    _set(bus, task_id, texts, before, place, who, set_numbers(numbers))
+        for swimlane, text in texts.items():
+            # The other partitions stay where they are by now.
+            texts[swimlane] = merged(before.get(swimlane), text, numbers[swimlane])
+    _set(bus, task_id, texts, before, place, who, set_numbers(numbers.values()))
 
 
 def _set(

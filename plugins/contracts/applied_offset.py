@@ -21,8 +21,9 @@ class Details:
     others: str = ""
     # The last record before the offset, where known.
     last: Landmark | None = None
-    # A direct load follows from the offset, and is not finished: the target tables lack rows.
-    is_loading: bool = False
+    # The next offset at which a direct load was begun that is not finished: while it is the next
+    # one, the target tables lack rows.
+    loading_from: int | None = None
 
     def to_json(self) -> str:
         # Members of another version are kept, as they count again after an upgrade is rolled back.
@@ -31,8 +32,8 @@ class Details:
             members["topicId"] = self.topic_id
         if self.last:
             members["last"] = self.last.kept
-        if self.is_loading:
-            members["isLoading"] = True
+        if self.loading_from is not None:
+            members["loadingFrom"] = self.loading_from
         return orjson.dumps(members).decode()
 
     @classmethod
@@ -49,12 +50,14 @@ class Details:
         if not isinstance(topic_id, str):
             topic_id = ""
         last = Landmark.of(fields.pop("last", None))
-        is_loading = fields.pop("isLoading", None) is True
+        loading_from = fields.pop("loadingFrom", None)
+        if not isinstance(loading_from, int):
+            loading_from = None
         others = ""
         if fields:
             # Sorted, so that equal members give equal details.
             others = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
-        return cls(topic_id, others, last, is_loading)
+        return cls(topic_id, others, last, loading_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,12 @@ class AppliedOffset:
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a direct load is not finished. It is where anything was applied since, also by a
+        version that does not know of the mark."""
+        return self.details.loading_from == self.next_offset
 
     def is_same_commit(self, other: AppliedOffset) -> bool:
         """Whether both are the same commit of a partition: the details follow from it."""

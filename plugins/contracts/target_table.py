@@ -72,11 +72,6 @@ class TargetTable:
     cascades: tuple[CascadingKey, ...] = ()
 
     @property
-    def deletes_children(self) -> bool:
-        """Whether deleting one of its rows deletes or changes other rows at the target."""
-        return any(key.parent == self.id and key.on_delete for key in self.cascades)
-
-    @property
     def key_columns(self) -> list[TargetColumn]:
         """The columns of the key, in its order."""
         return [self.columns[name] for name in self.key]

@@ -72,7 +72,8 @@ class JdbcBatch:
         found = self._reflected(name)
         # without a lock: two partitions that look it up at the same time find the same
         if found is not None:
-            self._tables[name] = found
+            # One object under all names by which it is asked for, as plans are kept by identity.
+            found = self._tables[name] = self._tables.setdefault(found.id, found)
         return found
 
     def _reflected(self, name: TableId) -> TargetTable | None:
@@ -104,8 +105,10 @@ class JdbcBatch:
     def refresh(self, name: TableId) -> None:
         """Drops a table from the cache, under every spelling that it was asked for by."""
         self._cascades = None
-        for wanted, table in list(self._tables.items()):  # a copy: other partitions may add to it
-            if name in (wanted, table.id):
+        known = list(self._tables.items())  # a copy: other partitions may add to it
+        ids = {name, *(table.id for wanted, table in known if wanted == name)}
+        for wanted, table in known:
+            if table.id in ids:
                 self._tables.pop(wanted, None)
                 self._coarse.pop(table.id, None)
         for own, (_, versions) in list(self._version_tables.items()):

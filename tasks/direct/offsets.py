@@ -32,7 +32,7 @@ def stored_positions(
     stores = {}
     # Offsets of a load that ZooKeeper no longer knows show no run. Whether its tables are empty
     # again is checked for the new one.
-    has_run = not all(each.details.is_loading for each in applied)
+    has_run = not all(each.is_loading for each in applied)
     for topic in opened.load.source.topics:
         stores[topic] = ZooKeeperPositions(
             opened.client, opened.load.task_id, topic, is_lost=lambda: opened.stop.is_lost
@@ -87,7 +87,7 @@ def fence(opened: Opened, found: DirectLoad) -> AppliedOffset | None:
     offsets = []
     for partition, offset in found.offsets.items():
         # ZooKeeper, which has the load, can be lost or be another one: the target tells of it too.
-        details = Details(found.topic_ids.get(partition.topic, ""), is_loading=True)
+        details = Details(found.topic_ids.get(partition.topic, ""), loading_from=offset)
         offsets.append(AppliedOffset(*partition, offset, 0, details=details))
     opened.applier.take_over(offsets)
     if not opened.applier.keeps_offsets:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from cdcbus.plugins.errors import BusError, ConfigError, PositionError
+from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.positions import (
     BinlogPosition,
     TopicPartition,
@@ -163,7 +163,8 @@ def refuse_unfinished(
     are missing at the target, and no position of the task would bring them. A load that was given
     up is forgotten if each of its partitions, and each of the task's topics, has a position: an
     operator has set it. `read` asks Kafka for the partitions that the task reads: those of the load
-    that are gone, or not read any more, need none. It may raise BusError and ConfigError."""
+    that are gone, or not read any more, need none. A ConfigError of it counts
+    as no answer; a BusError is raised."""
     load = direct_load(client, task_id)
     if load is None or load.is_done:
         return
@@ -191,8 +192,8 @@ def _are_set(
         found.update(position.topic_partition for position in positions)
     missing = {partition for partition in loaded if partition.topic in topics} - found
     if missing and read is not None:
-        # Without an answer each of them is needed.
-        with suppress(BusError, ConfigError):
+        # Without its topics each of them is needed.
+        with suppress(ConfigError):
             missing.intersection_update(read())
     return bool(topics) and not missing
 

@@ -22,6 +22,7 @@ from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.identity import note_table
 from cdcbus.plugins.loaders.identity.note_table import Identity, Note, RowKey, identity_of
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.selectors import lowered
 
 LOG = logging.getLogger(__name__)
 # Looks at many tables are spread over several calls, as no row is applied meanwhile.
@@ -259,7 +260,7 @@ class KnownTables:
         rows = () if note is None else note.rows
         last = self._last.pop(name, None)
         # Changes of other tables may delete any row.
-        if table is not None and any(key.child == name for key in table.cascades):
+        if table is not None and any(lowered(key.child) == lowered(name) for key in table.cascades):
             return Note(identity)
         if last is not None and table is not None and self._is_any_of(connection, table, [last]):
             rows = (last, *[row for row in rows if row != last])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,14 @@ def test_a_place_that_was_edited_alone_holds_without_what_was_of_the_former_one(
     with caplog.at_level(logging.WARNING):
         assert started(was, replace(was, file=file, pos=pos).to_json()) == found
     assert "reading goes by the file and offset" in caplog.text
+
+
+@pytest.mark.parametrize("left", [{"timestamp_ms": 0, "server_uuid": ""}, {"gtid": ""}])
+def test_what_an_edit_has_left_of_the_former_place_does_not_count(left: dict[str, Any]) -> None:
+    edited = replace(OF_SERVER, pos=200, **left)
+    found = started(OF_SERVER, edited.to_json())
+    assert (found.pos, found.gtid, found.timestamp_ms) == (200, "", 0)
+    assert found.server_uuid == edited.server_uuid
 
 
 @pytest.mark.parametrize(

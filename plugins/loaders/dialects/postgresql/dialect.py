@@ -103,6 +103,8 @@ class Postgresql:
     def _refuse_orphans(self, connection: Connection, table: TargetTable) -> None:
         """A TRUNCATE of the source leaves the rows of other tables alone, also those that refer to
         the table."""
+        if not connection.exec_driver_sql(has_rows_sql(table.id)).scalar():
+            return
         for key in table.cascades:
             if not key.on_delete or key.parent != table.id or key.child == table.id:
                 continue

@@ -153,9 +153,14 @@ def settable(table: TargetTable, columns: Sequence[str]) -> list[str]:
 
 def compared_cells(column: TargetColumn, cell: str) -> list[str]:
     """The parameters by which `swap_sql` compares a column with a cell."""
-    if column.is_folding and column.type not in COMPARED_AS_TEXT:
+    if column.is_folding and not _is_compared_as_text(column):
         return [cell, cell]
     return [cell]
+
+
+def _is_compared_as_text(column: TargetColumn) -> bool:
+    # A type outside the search path has its schema before it.
+    return column.type.rpartition(".")[2] in COMPARED_AS_TEXT
 
 
 def _equals(table: TargetTable, name: str) -> str:
@@ -163,7 +168,7 @@ def _equals(table: TargetTable, name: str) -> str:
     too; not only these, as an index is of the column's collation."""
     column = table.columns[name]
     quoted = QUOTED.name(name)
-    if column.type in COMPARED_AS_TEXT:
+    if _is_compared_as_text(column):
         exact = ' COLLATE "C"' if column.is_folding else ""
         return f"{quoted}::text{exact} = %s"
     same = f"{quoted} = %s::{column.type}"

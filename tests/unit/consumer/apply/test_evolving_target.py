@@ -95,6 +95,25 @@ def test_a_column_that_one_of_two_sources_has_already() -> None:
     assert shown(loader)[("2",)]["new"] == "new"
 
 
+class ByName(MemoryTarget):
+    """Finds another object at each look, as loaders may for each spelling of a name."""
+
+    def table(self, name: TableId) -> TargetTable | None:
+        found = super().table(name)
+        return None if found is None else replace(found)
+
+
+@pytest.mark.parametrize("count", [5, 300], ids=["row by row", "by columns"])
+def test_one_table_under_two_names_is_of_one_definition(count: int) -> None:
+    made = {name: TargetColumn(name, "text") for name in ("id", "a")}
+    loader = ByName({ORDERS: TargetTable(ORDERS, made, ("id",), dialect="mysql")})
+    upper, lower = source("Orders", "id", "a"), source("orders", "id", "a")
+    changes = [change(upper, Op.INSERT, number) for number in range(count)]
+    changes += [change(lower, Op.INSERT, count + number) for number in range(count)]
+    apply(loader, changes)
+    assert len(loader.rows[ORDERS]) == 2 * count
+
+
 def test_a_format_whose_table_is_as_wide_as_each_row() -> None:
     old, new = source("orders", "id", "a"), source("orders", "id", "a", "new")
     loader = target("id", "a")

@@ -295,7 +295,7 @@ def test_a_partition_of_a_former_topic_is_not_read_where_the_task_has_read_it_si
         resume_in(topic_id, node, there(10, "b"), FORMER)
 
 
-LOADING = AppliedOffset("t", 0, 10, 0, 1, Details(is_loading=True))
+LOADING = AppliedOffset("t", 0, 10, 0, 1, Details(loading_from=10))
 
 
 @pytest.mark.parametrize("is_known", [False, True])
@@ -310,21 +310,29 @@ def test_a_target_that_a_direct_load_has_filled_by_half_is_not_followed(is_known
     assert resume(node, Logs(0), applied=[LOADING]).offsets == {TopicPartition("t", 0): 10}
 
 
+def test_a_load_that_another_version_has_finished_is_over() -> None:
+    node = MemoryNode()
+    node.write(Written(at(12), Mark(True)))
+    assert resume(node, Logs(0), applied=[replace(LOADING, next_offset=12)]).offsets == {
+        TopicPartition("t", 0): 12
+    }
+
+
 def test_what_a_direct_load_has_noted_holds_until_the_next_take_over() -> None:
     held = HeldOffsets()
     held.set([replace(LOADING, details=replace(LOADING.details, others='{"a":1}'))])
-    assert held.taken_over(LOADING).details == Details(others='{"a":1}', is_loading=True)
+    assert held.taken_over(LOADING).details == Details(others='{"a":1}', loading_from=10)
     assert held.taken_over(AppliedOffset("t", 0, 10, 3)).details == Details(others='{"a":1}')
 
 
 def test_details_keep_what_they_do_not_know() -> None:
-    text = '{"a":[1],"isLoading":true,"last":[41,1700000000000],"topicId":"x"}'
+    text = '{"a":[1],"loadingFrom":7,"last":[41,1700000000000],"topicId":"x"}'
     details = Details.from_json(text)
     assert details.topic_id == "x"
     assert json.loads(details.to_json()) == json.loads(text)
     assert details.last == Landmark(41, 1700000000000)
     assert hash(details) == hash(
-        Details.from_json('{"topicId":"x", "isLoading":true, "a":[1], "last":[41, 1700000000000]}')
+        Details.from_json('{"topicId":"x", "loadingFrom":7, "a":[1], "last":[41, 1700000000000]}')
     )
     assert [
         Details.from_json(damaged)

@@ -63,7 +63,7 @@ def test_the_target_notes_that_a_load_is_not_finished() -> None:
     applier = SimpleNamespace(take_over=taken.extend, keeps_offsets=False)
     opened: Any = SimpleNamespace(applier=applier)
     offsets.fence(opened, DirectLoad({ONE: 150}, {"shop": "id"}))
-    assert taken == [AppliedOffset(*ONE, 150, 0, details=Details("id", is_loading=True))]
+    assert taken == [AppliedOffset(*ONE, 150, 0, details=Details("id", loading_from=150))]
 
 
 def test_a_load_that_zookeeper_has_lost_is_no_run_of_the_task(
@@ -71,7 +71,7 @@ def test_a_load_that_zookeeper_has_lost_is_no_run_of_the_task(
 ) -> None:
     monkeypatch.setattr(offsets, "ZooKeeperPositions", lambda *_, **__: MemoryPositions())
     opened: Any = SimpleNamespace(client=None, load=LOAD, stop=SimpleNamespace(is_lost=False))
-    of_load = AppliedOffset(*ONE, 150, 0, details=Details(is_loading=True))
+    of_load = AppliedOffset(*ONE, 150, 0, details=Details(loading_from=150))
     offsets.stored_positions(opened, is_fresh=True, applied=[of_load])
     for applied in ([AppliedOffset(*ONE, 150, 0)], [of_load, AppliedOffset("shop", 1, 0, 0)]):
         with pytest.raises(ConfigError, match="has run already"):
