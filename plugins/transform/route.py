@@ -221,13 +221,14 @@ def _loose(
     found: dict[str, frozenset[str]] = {}
     if not source.key:
         return found
-    own = set(source.key)
+    # Writers can spell a column otherwise in the key.
+    own = {column.lower() for column in source.key}
     made_of = {name: frozenset((column,)) for column, name in names.items() if name is not None}
     for name, expression in expressions.items():
         made_of[name] = expression.columns
     for name in target.key:
         columns = made_of.get(name, frozenset())
-        if not columns <= own:
+        if not own.issuperset(map(str.lower, columns)):
             found[name] = columns
     return found
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -523,7 +524,10 @@ def test_an_update_that_does_not_say_what_the_target_s_key_was_is_refused(
 
 
 def test_the_source_s_key_is_in_each_old_row() -> None:
-    assert map_row(None, update({}, {"ID": "1"}), target("id", "note", "extra"))
+    table = target("id", "note", "extra")
+    assert map_row(None, update({}, {"ID": "1"}), table)
+    spelled = replace(SOURCE, key=("id",))
+    assert map_row(None, replace(update({}, {"ID": "1"}), table=spelled), table)
 
 
 # Columns without a type
