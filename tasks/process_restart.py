@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+LOG = logging.getLogger(__name__)
 RESTARTED_VARIABLE = "CDCBUS_STARTED_ANEW"
 _LIBC = ctypes.CDLL(None)
 # close_range(2), whose flags os.closerange does not know.
@@ -27,8 +29,13 @@ def restart_process() -> NoReturn:
 
 
 def end_leftovers() -> None:
-    """After a restart, kills the child processes of the old process."""
+    """After a restart, kills the child processes of the old process, and logs the restart."""
     if RESTARTED_VARIABLE in os.environ:
+        # Only now: the old process may have been in the middle of a line of its log.
+        LOG.warning(
+            "this process ended its work by force and started again, as another process may have "
+            "its locks"
+        )
         _kill_descendants(os.getpid())
 
 

@@ -335,8 +335,11 @@ class Guard:
             for path, request in requests.items():
                 stats[path] = answer(request, self._lease.left_seconds)
             session = self._session()
+            # The connection has ended since the answers: whose the locks are is not known.
+            if session is None:
+                return False
             for path, stat in stats.items():
-                is_ours = stat is not None and session and stat.ephemeralOwner == session
+                is_ours = stat is not None and stat.ephemeralOwner == session
                 # Work under the lock may have ended since the request.
                 if not is_ours and self._held.get(path) is held[path]:
                     return True
@@ -354,7 +357,9 @@ class Guard:
 
     def _session(self) -> int | None:
         """The id of the client's session; None while it has no connection."""
-        return self._client.client_id[0] if self._client.client_id else None
+        # Once, as the connection may end between two looks.
+        session = self._client.client_id
+        return session[0] if session else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, unanswered
@@ -33,9 +33,10 @@ class JsonNode:
     """A znode as read. `damage`: a sentence that says why it holds no JSON object; `fields` is then
     empty."""
 
-    __slots__ = ("damage", "fields", "mzxid", "owner", "version")
+    __slots__ = ("damage", "fields", "mzxid", "owner", "path", "version")
 
     def __init__(self, path: str, data: bytes, stat: Any) -> None:
+        self.path = path
         self.version: int = stat.version
         self.mzxid: int = stat.mzxid
         self.owner: int = stat.ephemeralOwner
@@ -202,9 +203,15 @@ def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool
 
 
 def is_own(client: KazooClient, node: JsonNode | None) -> bool:
-    """Whether the znode belongs to this client's session."""
-    # client_id is None before the first connection.
-    return node is not None and client.client_id is not None and node.owner == client.client_id[0]
+    """Whether the znode belongs to this client's session. Raises PositionUnavailable where the
+    client has lost its connection since it read the znode."""
+    if node is None:
+        return False
+    # Once, as the connection may end between two looks; None without a connection.
+    session = client.client_id
+    if session is None:
+        raise unanswered(ConnectionLoss(), node.path)
+    return bool(node.owner == session[0])
 
 
 def drop_node(client: KazooClient, path: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kazoo.exceptions import SessionMovedError, SystemZookeeperError
 
 from cdcbus.tasks.zookeeper.lock import Guard, LockTimes, lock_path
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 from tests.support.waiting import wait_until
 
 SWIMLANES = [f"topic{number}" for number in range(30)]
@@ -35,6 +35,42 @@ def test_a_silent_zookeeper_is_waited_for_once_and_each_lock_released_when_it_sp
     zookeeper.is_silent = False
     for path in left:
         Guard._start_letting_go(guard, path)
+    wait_until(lambda: not zookeeper.names(lock_path("7")), "the locks to be released", 10)
+    over.set()
+
+
+def test_a_connection_that_ends_after_an_answer_says_nothing_about_the_locks() -> None:
+    zookeeper = MemoryZooKeeper()
+    client: Any = zookeeper
+    client.cdcbus_kept_seconds = 60.0
+    over, lost = Event(), Event()
+    guard = Guard(client, lost.set, over, LockTimes(60.0, 50.0))
+    with guard.locks("7", SWIMLANES[:1], "n1") as locks:
+        assert locks.take(Event(), None)
+        watch = Thread(target=guard.watch)
+        watch.start()
+        # As kazoo has it from the end of a connection on.
+        client.client_id = None
+        zookeeper.asked.clear()
+        wait_until(lambda: len(zookeeper.asked) > 1, "the locks to be looked at", 10)
+        assert not lost.is_set()
+        client.client_id = (SESSION + 1, b"")
+        assert lost.wait(10), "the lock is another session's"
+        watch.join()
+    over.set()
+
+
+def test_a_lock_is_released_when_the_connection_is_back() -> None:
+    zookeeper = MemoryZooKeeper()
+    client: Any = zookeeper
+    client.cdcbus_kept_seconds = 6.0
+    over = Event()
+    guard = Guard(client, lambda: None, over)
+    with guard.locks("7", SWIMLANES[:2], "n1") as locks:
+        assert locks.take(Event(), None)
+        client.client_id = None
+    assert len(zookeeper.names(lock_path("7"))) == 2
+    client.client_id = (SESSION, b"")
     wait_until(lambda: not zookeeper.names(lock_path("7")), "the locks to be released", 10)
     over.set()
 
