@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from cdcbus.consumer.jvm.maven import fetch
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
@@ -106,6 +107,9 @@ def open_folder() -> Iterator[Path]:
 
 
 def place_of(server: Server, folder: Path, plan: Plan) -> ServerFolder:
+    """Where the server will be. Downloads its program, if no stack of this machine has needed it."""
+    if server.jars is not None:
+        fetch([server.jars])
     return ServerFolder(
         folder / server.name, plan, processes.unprivileged() if server.is_database else None
     )

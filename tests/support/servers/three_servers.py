@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from cdcbus.consumer.jvm.maven import JarSet, java
+from cdcbus.consumer.jvm.maven import JarSet, fetch, java
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import HOST, free_port
 from cdcbus.ops.stack.java_servers import (
@@ -68,7 +68,7 @@ class Three:
 
 @contextmanager
 def three_zookeepers() -> Iterator[Three]:
-    with _three("zookeeper") as folders:
+    with _three("zookeeper", ZOOKEEPER_JARS) as folders:
         clients = _free_ports()
         quorum = _free_ports()
         election = _free_ports()
@@ -104,7 +104,7 @@ def three_zookeepers() -> Iterator[Three]:
 @contextmanager
 def three_brokers(topic: str) -> Iterator[Three]:
     """`leader` is that of the topic's partition 0, once a test has made it."""
-    with _three("kafka") as folders:
+    with _three("kafka", KAFKA_JARS) as folders:
         clients, controllers = _free_ports(), _free_ports()
         voters = ",".join(f"{number}@{HOST}:{controllers[number - 1]}" for number in _numbers())
         for number, folder in zip(_numbers(), folders, strict=True):
@@ -143,7 +143,8 @@ def three_brokers(topic: str) -> Iterator[Three]:
 
 
 @contextmanager
-def _three(name: str) -> Iterator[list[Path]]:
+def _three(name: str, jars: JarSet) -> Iterator[list[Path]]:
+    fetch([jars])
     with open_folder() as home:
         folders = [home / f"{name}-{number}" for number in _numbers()]
         for folder in folders:
