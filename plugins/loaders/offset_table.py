@@ -32,6 +32,9 @@ from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.rowchange import TableId
 
 TABLE: Final = "cdcbus_position"
+COUNTS: Final = "commits of a direct load"
+"""In place of a topic, none of which can have blanks: the rows that count what the readers of a
+direct load have committed."""
 
 
 def exact_text(length: int) -> String:
@@ -194,6 +197,23 @@ def fence(connection: Connection, task_id: str) -> None:
 
 def load(connection: Connection, task_id: str, table: TargetTable) -> list[AppliedOffset]:
     """Returns a task's offsets. `table`: as found, possibly of an earlier version."""
+    return _load(connection, task_id, table, SHAPE.c.topic != COUNTS)
+
+
+def counts(connection: Connection, task_id: str, table: TargetTable) -> dict[int, AppliedOffset]:
+    """Returns by reader how much a direct load of the task has committed: see COUNTS."""
+    found = _load(connection, task_id, table, SHAPE.c.topic == COUNTS)
+    return {each.partition: each for each in found}
+
+
+def forget_counts(connection: Connection, task_id: str) -> None:
+    columns = SHAPE.c
+    connection.execute(SHAPE.delete().where(columns.task == task_id, columns.topic == COUNTS))
+
+
+def _load(
+    connection: Connection, task_id: str, table: TargetTable, which: ColumnElement[bool]
+) -> list[AppliedOffset]:
     columns = SHAPE.c
     names = _names(table)
     # NULL for columns that the table does not have yet
@@ -204,7 +224,7 @@ def load(connection: Connection, task_id: str, table: TargetTable) -> list[Appli
         columns.next_offset,
         columns.mzxid,
         *added,
-    ).where(columns.task == task_id)
+    ).where(columns.task == task_id, which)
     found = []
     for topic, partition, next_offset, position_version, epoch, text_ in connection.execute(query):
         details = Details.from_json(text_)

@@ -275,6 +275,15 @@ class JdbcBatch:
         with self._own_tables(), self._database.connected(OFFSET_TABLE) as connection:
             return offset_table.load(connection, self._task_id, table)
 
+    def counts(self) -> dict[int, AppliedOffset]:
+        """By reader, how much a direct load of the task has committed here; empty also where the
+        target keeps no offsets."""
+        table = self._open_offset_table()
+        if table is None:
+            return {}
+        with self._own_tables(), self._database.connected(OFFSET_TABLE) as connection:
+            return offset_table.counts(connection, self._task_id, table)
+
     def fence(self) -> list[AppliedOffset] | None:
         table = self._open_offset_table()
         if table is None:

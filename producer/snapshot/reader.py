@@ -83,12 +83,16 @@ class Read:
     is_cut: bool = False
 
 
+class OtherServer(SourceUnavailable):
+    """The address leads to another server than the one whose binlog is read."""
+
+
 class ChunkReader:
     """Reads through a connection of its own to the server whose binlog is read. Raises pymysql
     errors, OSError, and CdcErrors; unusable after any of them. Not thread-safe."""
 
     def __init__(self, config: SourceConfig, server: Server) -> None:
-        """Connects. Raises SourceUnavailable also if another server answers."""
+        """Connects. Raises OtherServer if another server answers."""
         self._config, self._server = config, server
         self._describing: Connection | None = None
         # XA transactions that were listed for long: nobody commits them just now.
@@ -103,7 +107,7 @@ class ChunkReader:
             for statement in _SESSION:
                 servers.query(self._connection, statement)
             if (found := servers.identity(self._connection)) != server.identity:
-                raise SourceUnavailable(
+                raise OtherServer(
                     f"a snapshot is read from server {found}, the binlog from {server.identity}: "
                     "their address must lead to one server"
                 )

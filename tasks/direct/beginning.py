@@ -19,8 +19,10 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.producer.snapshot.reader import CannotTell
 from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.direct.chunks.course import now_ms
+from cdcbus.tasks.direct.given import ANEW
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, read_from
 from cdcbus.tasks.snapshots.direct import DirectLoad
+from cdcbus.tasks.verify.lag import fetch_position
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
@@ -104,8 +106,8 @@ def _wait_until_seen(opened: Opened, source: Source, position: BinlogPosition) -
 
 
 def settle_again(opened: Opened, found: DirectLoad) -> None:
-    """Waits again for a load that is continued. Chunks may come from another server than before
-    only if that is known to have the same changes. Raises ConfigError otherwise."""
+    """Waits again for a load that is continued. Raises ConfigError where its chunks would come from
+    another server than before."""
     for source in opened.sources:
         position = found.seen.get(source.feed.fetch.task_id)
         if position is None:
@@ -114,14 +116,26 @@ def settle_again(opened: Opened, found: DirectLoad) -> None:
                 f"than {source.feed.fetch.task_id}: name that one with --source, or start again "
                 "with --anew"
             )
-        has_gtids = source.server.has_gtids and not source.server.is_mariadb and position.gtid
-        if position.server_uuid != source.server.identity and not has_gtids:
-            raise ConfigError(
-                f"{source.feed.place}: the direct load was begun at server {position.server_uuid}, "
-                f"and its address leads to {source.server.identity}, which does not tell whether "
-                "it has as much. Start again with --anew"
-            )
+        if position.server_uuid != source.server.identity:
+            raise other_server(source, position.server_uuid, source.server.identity)
         _wait_until_seen(opened, source, position)
+
+
+def check_server(opened: Opened, source: Source) -> None:
+    """Raises ConfigError where the fetch task reads another server by now than the load."""
+    position = fetch_position(opened.client, source.feed)
+    server = source.server.identity
+    if position is not None and position.server_uuid not in ("", server):
+        raise other_server(source, server, position.server_uuid)
+
+
+def other_server(source: Source, before: str, now: str) -> ConfigError:
+    # Not even GTIDs tell what a chunk had that was read just before the first server was lost.
+    return ConfigError(
+        f"{source.feed.place}: the direct load has read from server {before}, and the fetch task "
+        f"reads {now} by now. Rows that only the former server had may be at the target, and no "
+        f"change would ever delete them: {ANEW}"
+    )
 
 
 def begin_tables(opened: Opened) -> dict[TableId, TableProgress]:

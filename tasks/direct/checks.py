@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, literal, select, table
 
@@ -140,18 +140,37 @@ def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
 
 
 def check_empty(
-    connection: Connection, targets: Sequence[TargetTable], shown: Callable[[TableId], str] = str
+    connection: Connection, targets: Iterable[TargetTable], shown: Callable[[TableId], str] = str
 ) -> None:
     """Raises ConfigError that names the tables with rows, and driver errors."""
     full = []
-    for target in targets:
-        if _has_rows(connection, target.id):
-            full.append(shown(target.id))
+    # A target table can have several source tables.
+    for name in sorted({target.id for target in targets}):
+        if _has_rows(connection, name):
+            full.append(shown(name))
     if full:
         raise ConfigError(
             f"target table {', '.join(full)} has rows already: a direct load is for empty tables; "
             "empty it, name others with --table, or take the snapshot through Kafka "
             "(docs/snapshot.md)"
+        )
+
+
+def check_kept_rows(
+    connection: Connection, load: LoadTask, loaded: Mapping[TableId, TableId]
+) -> None:
+    """Raises ConfigError that names the tables that were emptied since rows were loaded into them,
+    and driver errors. `loaded`: source table of which rows were loaded -> its target table."""
+    # It may have left out all rows.
+    if load.processor:
+        return
+    emptied = [name for name in sorted(set(loaded.values())) if not _has_rows(connection, name)]
+    if emptied:
+        raise ConfigError(
+            f"target table {', '.join(map(str, emptied))} has no rows any more, and the direct "
+            f"load of task {load.task_id} had loaded some: it was emptied, or the target was "
+            "replaced, and these would be missing. Empty the other target tables, too, and start "
+            "again with --anew"
         )
 
 

@@ -21,11 +21,11 @@ from cdcbus.tasks.lineage.case_twins import merged_twins
 
 def checked_tables(
     opened: Opened, names: Sequence[str], known: Mapping[TableId, TableProgress]
-) -> list[TargetTable]:
-    """The checked target tables; notes in `opened` what is selected from each source table.
+) -> dict[TableId, TargetTable]:
+    """Source table -> its target table, checked; notes in `opened` what is selected from each.
     `known`: the tables of a load that is continued, which replace `names`."""
     load = opened.load
-    targets: dict[TableId, TargetTable] = {}
+    found: dict[TableId, TargetTable] = {}
     seen: list[TableId] = []
     for source in opened.sources:
         with read_from(opened, source) as reader:
@@ -53,7 +53,7 @@ def checked_tables(
                 target = opened.loader.table(mapped.target)
                 check_table(mapped, selected, target)
                 assert target is not None
-                targets[target.id] = target
+                found[table] = target
                 source.tables[table] = selected
             for why in merged_twins(pairs, opened.loader.is_one_table).values():
                 raise ConfigError(why)
@@ -62,13 +62,14 @@ def checked_tables(
     chosen: set[TableId] = set()
     for source in opened.sources:
         chosen |= source.tables.keys()
+    targets = {target.id for target in found.values()}
     _refuse_unknown(opened, names, chosen, targets, is_begun=bool(known))
     if gone := sorted(str(table) for table in known.keys() - chosen):
         raise ConfigError(
             f"table {', '.join(gone)}, whose load was begun, no longer belongs to task "
             f"{load.task_id}: put it back, or start again with --anew"
         )
-    return list(targets.values())
+    return found
 
 
 def _is_wanted(

@@ -3,7 +3,7 @@ target. A load is continued only with the same."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from cdcbus.consumer.config import LoadTask
@@ -74,3 +74,17 @@ def check_progress(load: LoadTask, found: DirectLoad, known: Collection[TableId]
 def has_loaded(tables: Iterable[TableProgress]) -> bool:
     """Whether a target has chunks of a load, as far as its progress says."""
     return any(progress.chunks or progress.state is TableState.DONE for progress in tables)
+
+
+def check_kept(task_id: str, noted: Mapping[int, int], there: Mapping[int, int]) -> None:
+    """Raises ConfigError where the target lacks commits that were acknowledged."""
+    if any(there.get(reader, 0) < count for reader, count in noted.items()):
+        raise lost(task_id)
+
+
+def lost(task_id: str) -> ConfigError:
+    return ConfigError(
+        f"the target of task {task_id} lacks rows that its direct load had committed, as table "
+        "cdcbus_position there shows: it was restored to an earlier state, or a standby that "
+        f"lagged behind has taken its place. Which rows are missing is not known: {ANEW}"
+    )

@@ -4,7 +4,7 @@ processes off while it runs, and the position from which the task follows afterw
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cdcbus.consumer.batch.progress import shown
@@ -17,6 +17,8 @@ from cdcbus.consumer.spark.settings import is_cluster
 from cdcbus.consumer.take_over import take_over
 from cdcbus.plugins.contracts import AppliedOffset, Details
 from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.tasks.direct.counts import committed, forget_counts
+from cdcbus.tasks.direct.given import check_kept
 from cdcbus.tasks.direct.opened import Opened
 from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
@@ -96,12 +98,16 @@ def fence(opened: Opened, found: DirectLoad) -> AppliedOffset | None:
     return min(opened.applier.seen.values(), key=lambda each: each.topic_partition)
 
 
-def finish(opened: Opened, found: DirectLoad, positions: StoredPositions) -> None:
-    """Sets the task's position to the offsets, and releases the task. Raises PositionLost if Kafka
-    no longer holds them."""
+def finish(
+    opened: Opened, found: DirectLoad, positions: StoredPositions, counts: Mapping[int, int]
+) -> None:
+    """Sets the task's position to the offsets, and releases the task. `counts`: how much each
+    reader has committed. Raises PositionLost if Kafka no longer holds the offsets, ConfigError if
+    the target lacks commits."""
     check_held(opened.load, found)
     # Fences any process that still writes chunks.
     opened.applier.applied_offsets()
+    check_kept(opened.load.task_id, counts, committed(opened))
     starts = Starts(
         dict(found.offsets),
         topic_ids=dict(found.topic_ids),
@@ -110,6 +116,7 @@ def finish(opened: Opened, found: DirectLoad, positions: StoredPositions) -> Non
     # Target first, then ZooKeeper; only after both the load is done, and the task may start.
     take_over(opened.load, opened.applier, positions, starts)
     put_direct_load(opened.client, opened.load.task_id, replace(found, is_done=True))
+    forget_counts(opened)
     LOG.info(
         "task %s: everything is loaded; it follows from %s",
         opened.load.task_id,

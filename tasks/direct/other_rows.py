@@ -16,6 +16,7 @@ from cdcbus.producer.ddl.named_tables import Unlogged, unlogged
 from cdcbus.producer.ddl.table_changes import lower_case
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.tasks.direct.beginning import check_server
 from cdcbus.tasks.direct.given import ANEW
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted
 from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
@@ -45,10 +46,12 @@ class Looks:
 
     def look(self) -> None:
         """Raises CdcError for a table that has other rows, PositionLost where a source no longer
-        holds its binlog, and Interrupted."""
+        holds its binlog, ConfigError where a fetch task has gone to another server, and
+        Interrupted."""
         looked = dict(self.found.looked)
         for source in self._opened.sources:
             task_id = source.feed.fetch.task_id
+            check_server(self._opened, source)
             since = looked.get(task_id) or self.found.seen[task_id]
             looked[task_id] = _look(source, since, self._proceed)
         self._proceed()
@@ -87,7 +90,8 @@ def check(
     statements: Iterable[Statement], tables: Collection[TableId], *, folds_names: bool
 ) -> None:
     """Raises CdcError for a table that has other rows after one of the statements. Warns of tables
-    of which only rows are gone: the target keeps those, as it does when the task runs."""
+    of which only rows are gone or cells are others: the target keeps those that were loaded, as it
+    does when the task runs."""
     for statement in statements:
         found = effects(statement, tables, folds_names=folds_names)
         for table in sorted(found.replaced):
@@ -106,6 +110,15 @@ def check(
                 statement.end,
             )
 
+        for table in sorted(found.refilled):
+            LOG.warning(
+                "table %s has other cells since a statement in its source's binlog that ends at "
+                "%s: no event tells them, so rows that were loaded before keep their former ones, "
+                "until cdcbus verify --repair sends them",
+                table,
+                statement.end,
+            )
+
 
 def effects(statement: Statement, tables: Collection[TableId], *, folds_names: bool) -> Unlogged:
     """What a statement does to the rows of these tables. One that is not understood replaces those
@@ -115,15 +128,19 @@ def effects(statement: Statement, tables: Collection[TableId], *, folds_names: b
         found = Unlogged(_named(statement.sql, tables))
     fold: Callable[[TableId], TableId] = lower_case if folds_names else _as_it_is
     replaced, trimmed = set(map(fold, found.replaced)), set(map(fold, found.trimmed))
+    refilled = set(map(fold, found.refilled))
     schemas = {fold(TableId(schema, "")) for schema in found.schemas}
     gone = set()
     lessened = set()
+    changed = set()
     for table in tables:
         if fold(table) in replaced or fold(TableId(table.schema, "")) in schemas:
             gone.add(table)
         if fold(table) in trimmed:
             lessened.add(table)
-    return Unlogged(frozenset(gone), trimmed=frozenset(lessened))
+        if fold(table) in refilled:
+            changed.add(table)
+    return Unlogged(frozenset(gone), trimmed=frozenset(lessened), refilled=frozenset(changed))
 
 
 def _as_it_is(table: TableId) -> TableId:

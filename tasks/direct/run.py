@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -43,6 +43,7 @@ from cdcbus.tasks.direct.beginning import begin, begin_tables, settle_again
 from cdcbus.tasks.direct.checks import (
     check_empty,
     check_further,
+    check_kept_rows,
     check_partitions,
     check_tasks,
 )
@@ -50,7 +51,8 @@ from cdcbus.tasks.direct.chosen import checked_tables
 from cdcbus.tasks.direct.chunks.chunk_loader import Work, altered
 from cdcbus.tasks.direct.chunks.course import Course
 from cdcbus.tasks.direct.chunks.pool import Sourced, load_all
-from cdcbus.tasks.direct.given import check_progress, given, has_loaded, refusal
+from cdcbus.tasks.direct.counts import Counts, committed
+from cdcbus.tasks.direct.given import check_kept, check_progress, given, has_loaded, refusal
 from cdcbus.tasks.direct.left_out import LeftOut, check_records, left_out, tell
 from cdcbus.tasks.direct.offsets import check_fence, check_held, fence, finish, stored_positions
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
@@ -62,6 +64,8 @@ from cdcbus.tasks.snapshots.direct import (
     DirectLoad,
     begin_direct_load,
     direct_load,
+    note_counts,
+    noted_counts,
     void_direct_load,
 )
 from cdcbus.tasks.zookeeper.connection import connected
@@ -197,24 +201,26 @@ def _run(
     positions = stored_positions(opened, is_fresh=earlier is None, applied=applied)
     others = left_out(opened)
     if found is None:
-        _check_new(opened, targets, others, others_later=others_later)
+        _check_new(opened, targets.values(), others, others_later=others_later)
         # If the locks are lost, the load may be another process's by now.
         if opened.stop.is_set():
             raise interrupted(opened.load, is_anew=is_anew)
         found, known = _begun(opened, earlier, readers)
         looks = Looks(opened, found)
     else:
-        _prepare_again(opened, found, known)
+        _prepare_again(opened, found, known, targets)
         looks = Looks(opened, found)
         # The tables may be others since the load was interrupted.
         looks.look()
     guard = fence(opened, found)
+    counts = committed(opened)
+    check_kept(opened.load.task_id, noted_counts(opened.client, opened.load.task_id), counts)
     courses = _courses(opened, known)
-    _load_chunks(opened, courses, guard, looks, readers, told)
+    _load_chunks(opened, courses, guard, looks, readers, told, counts)
     if opened.stop.is_set():
         raise interrupted(opened.load)
     looks.look()
-    finish(opened, looks.found, positions)
+    finish(opened, looks.found, positions, counts)
     # Again, as what was said hours ago is forgotten.
     tell(others)
     return _progress(courses)
@@ -250,7 +256,7 @@ def _known(opened: Opened, found: DirectLoad | None) -> Mapping[TableId, TablePr
 
 
 def _check_new(
-    opened: Opened, targets: Sequence[TargetTable], others: LeftOut, *, others_later: bool
+    opened: Opened, targets: Iterable[TargetTable], others: LeftOut, *, others_later: bool
 ) -> None:
     """Raises ConfigError where a new load would mix rows, or leave some out for good."""
     database = opened.database
@@ -263,11 +269,17 @@ def _check_new(
 
 
 def _prepare_again(
-    opened: Opened, found: DirectLoad, known: Mapping[TableId, TableProgress]
+    opened: Opened,
+    found: DirectLoad,
+    known: Mapping[TableId, TableProgress],
+    targets: Mapping[TableId, TargetTable],
 ) -> None:
     """Prepares a load to be continued. Raises CdcError where it cannot be."""
     check_held(opened.load, found)
     _check_shapes(opened.sources, known)
+    loaded = {table: targets[table].id for table, progress in known.items() if progress.rows}
+    with opened.database.connected("tables") as connection:
+        check_kept_rows(connection, opened.load, loaded)
     settle_again(opened, found)
     LOG.info("task %s: continuing a direct load", opened.load.task_id)
 
@@ -308,11 +320,12 @@ def _load_chunks(
     looks: Looks,
     readers: int,
     told: Told,
+    counts: Counts,
 ) -> None:
     """Loads what is left; returns once everything is loaded, or the load is to stop."""
 
     def report() -> None:
-        _store(opened, courses, told)
+        _store(opened, courses, told, counts)
         looks.look_sometimes()
 
     if any(course.progress.state is not TableState.DONE for course in courses):
@@ -325,8 +338,9 @@ def _load_chunks(
             readers,
             opened.stop,
             report,
+            counts,
         )
-    _store(opened, courses, told)
+    _store(opened, courses, told, counts)
 
 
 def _sourced(opened: Opened, guard: AppliedOffset | None) -> dict[TableId, Sourced]:
@@ -356,6 +370,10 @@ def _check_shapes(sources: Sequence[Source], known: Mapping[TableId, TableProgre
                 raise altered(table)
 
 
-def _store(opened: Opened, courses: Sequence[Course], told: Told) -> None:
-    opened.store.save(_progress(courses))
+def _store(opened: Opened, courses: Sequence[Course], told: Told, counts: Counts) -> None:
+    progress = _progress(courses)
+    # Taken after the progress, and noted before it: no chunk may be noted that is not counted.
+    if not opened.stop.is_lost:
+        note_counts(opened.client, opened.load.task_id, dict(counts))
+    opened.store.save(progress)
     told({course.table: course.shown for course in courses})

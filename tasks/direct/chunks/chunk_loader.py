@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from traceback import walk_tb
 from typing import Any, cast
@@ -33,6 +33,8 @@ from cdcbus.plugins.errors import (
     UnreadableEvent,
 )
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.offset_table import COUNTS
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Origin, TableId
@@ -42,12 +44,12 @@ from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.columns import SelectedTable
-from cdcbus.producer.snapshot.reader import ChunkReader
+from cdcbus.producer.snapshot.reader import ChunkReader, OtherServer
 from cdcbus.producer.snapshot.refusals import NO_COLUMN, NOT_THERE
 from cdcbus.producer.snapshot.rows import row_events
-from cdcbus.tasks.direct.chunks.course import Chunk, Loaded, now_ms
+from cdcbus.tasks.direct.chunks.course import Chunk, Loaded, Reader, now_ms
 from cdcbus.tasks.direct.chunks.row_columns import AS_THEY_ARE, ReadRows, RowsOrRecords, read_rows
-from cdcbus.tasks.direct.given import ANEW
+from cdcbus.tasks.direct.given import ANEW, lost
 
 SLICE_BYTES = 16_000_000
 """The size of a transaction, for a chunk whose rows are larger than those before it."""
@@ -66,11 +68,13 @@ class Work:
     guard: AppliedOffset | None
 
 
-def load_chunk(pickled: bytes, chunk: Chunk) -> Loaded | CdcError:
-    """Reads and applies a chunk. `pickled`: the Work. Returns errors instead of raising them, as
-    Spark would replace an exception's sentence with its class and a stack trace."""
+def load_chunk(pickled: bytes, given: tuple[Chunk, Reader]) -> Loaded | CdcError:
+    """Reads and applies a chunk for a reader. `pickled`: the Work. Returns errors instead of
+    raising them, as Spark would replace an exception's sentence with its class and a stack
+    trace."""
+    chunk, by = given
     try:
-        return _worker(pickled).load(chunk)
+        return _worker(pickled).load(chunk, by)
     except CdcError as error:
         # Its connections may be broken; the next chunk opens new ones.
         _worker.cache_clear()
@@ -97,22 +101,27 @@ class _Worker:
         assert isinstance(work.load.target, JdbcTarget)
         self._work = work
         self._converter = make_converter(work.fetch.publish.converter)
-        loader = make_loader(work.load.loader, work.load.target)
+        # Those of other packages are refused.
+        loader = cast(JdbcBatch, make_loader(work.load.loader, work.load.target))
+        self._loader = _GuardedLoader(loader, work.guard)
         self._read = RowsOrRecords(work.load.reader)
         self._applier = PartitionApplier(
             work.load,
             self._read,
-            cast(Loader, _GuardedLoader(loader, work.guard)),
+            cast(Loader, self._loader),
             make_processor(work.load.processor),
         )
         self._reader: ChunkReader | None = None
         self._tables: dict[TableId, tuple[SelectedTable, TableWriter]] = {}
 
-    def load(self, chunk: Chunk) -> Loaded:
+    def load(self, chunk: Chunk, by: Reader) -> Loaded:
         """Raises CdcError."""
         try:
             with reading(chunk.table, self._work.fetch.source):
-                return self._load(chunk)
+                if not self._loader.begin(by):
+                    raise lost(self._work.load.task_id)
+                rows, size = self._load(chunk)
+                return Loaded(rows, size, self._loader.committed)
         except BaseException:
             self.close()
             raise
@@ -123,7 +132,8 @@ class _Worker:
             self._reader = None
         self._applier.close()
 
-    def _load(self, chunk: Chunk) -> Loaded:
+    def _load(self, chunk: Chunk) -> tuple[int, int]:
+        """Returns the rows and bytes."""
         if self._reader is None:
             self._reader = ChunkReader(self._work.fetch.source, self._work.server)
         selected, writer = self._table(self._reader, chunk)
@@ -138,7 +148,7 @@ class _Worker:
                 size, waiting, some = size + waiting, 0, []
         if some:
             self._apply(chunk, selected, writer, some)
-        return Loaded(rows, size + waiting)
+        return rows, size + waiting
 
     def _table(self, reader: ChunkReader, chunk: Chunk) -> tuple[SelectedTable, TableWriter]:
         known = self._tables.get(chunk.table)
@@ -222,11 +232,14 @@ def altered(table: TableId) -> CdcError:
 
 @contextmanager
 def reading(table: TableId, config: SourceConfig) -> Iterator[None]:
-    """Raises errors of the source in the block as `source_error` words them, but says of a table
-    that is not there any more, or not with its columns, what to do."""
+    """Raises errors of the source in the block as `source_error` words them, but says of another
+    server, or a table that is not there any more, or not with its columns, what to do."""
     try:
         with servers.reported(config):
             yield
+    # It does not pass by itself, as an outage does.
+    except OtherServer as error:
+        raise CdcError(f"{error}; the same command goes on once it does, or {ANEW}") from error
     except SourceMisconfigured as error:
         code = error.__cause__.args[0] if isinstance(error.__cause__, pymysql.Error) else 0
         if code in NOT_THERE:
@@ -255,28 +268,63 @@ def _named(chunk: Chunk, selected: SelectedTable) -> str:
 
 class _GuardedLoader:
     """A loader whose transactions store no offset of their own, and commit only while the target
-    holds the guard unchanged."""
+    holds the guard unchanged. They are counted for the reader that has begun."""
 
-    def __init__(self, loader: Loader, guard: AppliedOffset | None) -> None:
+    def __init__(self, loader: JdbcBatch, guard: AppliedOffset | None) -> None:
         self._loader, self._guard = loader, guard
+        # As the target has it; None: no transaction yet.
+        self._count: AppliedOffset | None = None
+        self._number = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
+    def begin(self, by: Reader) -> bool:
+        """Counts for a reader from now on. Returns False if the target lacks commits of it. More
+        than are known there can be: those whose answer was lost."""
+        self._number, self._count = by.number, None
+        if self._guard is not None:
+            self._count = self._loader.counts().get(by.number)
+        return self._guard is None or self.committed >= by.committed
+
+    @property
+    def committed(self) -> int:
+        return 0 if self._count is None else self._count.next_offset
+
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:
+        if self._guard is None:
+            next_count = None
+        elif self._count is None:
+            next_count = AppliedOffset(COUNTS, self._number, 1, 0, self._guard.epoch)
+        else:
+            next_count = replace(self._count, next_offset=self._count.next_offset + 1)
         with self._loader.transaction() as transaction:
-            yield cast(LoadTransaction, _GuardedTransaction(transaction, self._guard))
+            guarded = _GuardedTransaction(transaction, self._guard, self._count, next_count)
+            yield cast(LoadTransaction, guarded)
+        if guarded.is_counted:
+            self._count = next_count
 
 
 class _GuardedTransaction:
-    def __init__(self, transaction: LoadTransaction, guard: AppliedOffset | None) -> None:
+    def __init__(
+        self,
+        transaction: LoadTransaction,
+        guard: AppliedOffset | None,
+        count: AppliedOffset | None,
+        next_count: AppliedOffset | None,
+    ) -> None:
         self._transaction, self._guard = transaction, guard
+        self._count, self._next_count = count, next_count
+        self.is_counted = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transaction, name)
 
     def store_offset(self, _offset: AppliedOffset, _seen: AppliedOffset | None) -> None:
-        if self._guard is not None:
-            # The same offset for old and new: fails if it changed, changes nothing otherwise.
-            self._transaction.store_offset(self._guard, self._guard)
+        if self._guard is None or self._next_count is None:
+            return
+        # The same offset for old and new: fails if it changed, changes nothing otherwise.
+        self._transaction.store_offset(self._guard, self._guard)
+        self._transaction.store_offset(self._next_count, self._count)
+        self.is_counted = True

@@ -26,11 +26,22 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """One of those that load chunks at a time. `committed`: how many of its transactions the target
+    has acknowledged."""
+
+    number: int
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """The size of a chunk that the target has committed."""
+    """The size of a chunk that the target has committed. `committed`: as of its reader, after
+    it."""
 
     rows: int
     bytes: int
+    committed: int = 0
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import ChunkReader
 from cdcbus.tasks.direct.chunks.chunk_loader import altered, load_chunk, reading
-from cdcbus.tasks.direct.chunks.course import Chunk, Course, Loaded
+from cdcbus.tasks.direct.chunks.course import Chunk, Course, Loaded, Reader
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -60,13 +60,16 @@ def load_all(
     readers: int,
     stop: Event,
     report: Callable[[], None],
+    counts: dict[int, int],
 ) -> None:
     """Returns when all chunks are committed, or `stop` is set. Calls `report` once a second, on
-    this thread. Retries after temporary failures (an unavailable server, lost executors); raises
+    this thread. `counts`: how much each reader has committed, which grows before the progress of a
+    chunk's table. Retries after temporary failures (an unavailable server, lost executors); raises
     any other error of a chunk."""
     session, _ = spark.session
     with ExitStack() as opened:
-        _Pool(load, courses, sourced, session.sparkContext, opened, stop).run(readers, report)
+        pool = _Pool(load, courses, sourced, session.sparkContext, opened, stop, counts)
+        pool.run(readers, report)
 
 
 class _Pool:
@@ -78,7 +81,9 @@ class _Pool:
         spark: SparkContext,
         opened: ExitStack,
         stop: Event,
+        counts: dict[int, int],
     ) -> None:
+        self._counts = counts
         self._opened, self._readers = opened, dict[str, ChunkReader]()
         self._load, self._courses, self._sourced = load, courses, sourced
         self._spark, self._stop = spark, stop
@@ -96,7 +101,9 @@ class _Pool:
         self._working = readers
         threads = []
         for number in range(readers):
-            thread = InheritableThread(self._work, name=f"chunks-{number}", daemon=True)
+            thread = InheritableThread(
+                self._work, args=(number,), name=f"chunks-{number}", daemon=True
+            )
             thread.start()
             threads.append(thread)
         try:
@@ -132,7 +139,7 @@ class _Pool:
                 STORE_SECONDS,
             )
 
-    def _work(self) -> None:
+    def _work(self, reader: int) -> None:
         try:
             while not self._stop.is_set() and self._failure is None:
                 # A separate lock: an unavailable source delays only new chunks.
@@ -141,9 +148,10 @@ class _Pool:
                 if found is None:
                     return
                 course, chunk = found
-                loaded = self._surely(chunk)
+                loaded = self._surely(chunk, reader)
                 if loaded is not None:
                     with self._changed:
+                        self._counts[reader] = loaded.committed
                         self._sizes[chunk.table] = loaded
                         course.done(chunk, loaded)
         except BaseException as error:
@@ -155,11 +163,11 @@ class _Pool:
                 self._working -= 1
                 self._changed.notify_all()
 
-    def _surely(self, chunk: Chunk) -> Loaded | None:
+    def _surely(self, chunk: Chunk, reader: int) -> Loaded | None:
         """Loads a chunk, retrying temporary failures; None if the load ends first."""
         pause = FIRST_PAUSE
         while not self._stop.is_set() and self._failure is None:
-            found = self._spark_job(chunk)
+            found = self._spark_job(chunk, Reader(reader, self._counts.get(reader, 0)))
             if isinstance(found, Loaded):
                 return found
             # OffsetConflict means here that another process has the task, which no retry changes.
@@ -170,10 +178,10 @@ class _Pool:
             pause = min(2 * pause, LONGEST_PAUSE)
         return None
 
-    def _spark_job(self, chunk: Chunk) -> Loaded | CdcError:
+    def _spark_job(self, chunk: Chunk, by: Reader) -> Loaded | CdcError:
         work = self._sourced[chunk.table].work
         # One task: a failure of one chunk repeats no other.
-        job: Any = self._spark.parallelize([chunk], 1).map(partial(load_chunk, work))
+        job: Any = self._spark.parallelize([(chunk, by)], 1).map(partial(load_chunk, work))
         try:
             [found] = job.collect()
         except Exception as error:

@@ -374,6 +374,29 @@ def test_a_load_does_not_go_on_into_another_target_or_by_another_task_file(shop:
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
 
 
+def test_a_load_does_not_go_on_into_a_target_that_lost_what_it_had(shop: Shop) -> None:
+    """More than 20 s: the command, with Spark, starts several times."""
+    fill(shop, MANY, width=900)
+    fetch, load = followed(shop), shop.load("postgresql")
+    kill_in_the_middle(shop, load, fetch)
+    counted = "topic = 'commits of a direct load'"
+    of_task = f"FROM cdcbus_position WHERE task = '{load.task_id}' AND {counted}"
+    assert shop.postgresql(f"SELECT sum(next_offset) > 0 {of_task}") == [(True,)]
+    # As after the failover to a standby that lags behind: the last commits are not there.
+    shop.postgresql(f"DELETE {of_task}")
+    answer = run(load, fetch)
+    assert answer.code == 1, answer.told
+    assert "lacks rows that its direct load had committed" in answer.told
+    shop.postgresql(f"TRUNCATE {shop.name}.orders")
+    answer = run(load, fetch)
+    assert answer.code == 1, answer.told
+    assert "has no rows any more, and the direct load" in answer.told
+    answer = run(load, fetch, "--anew")
+    assert answer.code == 0, answer.told
+    assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
+    assert shop.postgresql(f"SELECT count(*) {of_task}") == [(0,)]
+
+
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_load_begins_anew_once_however_often_its_process_is_restarted(
     shop: Shop, is_begun: bool

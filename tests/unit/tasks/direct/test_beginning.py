@@ -41,26 +41,49 @@ def place(server: str, gtid: str = "") -> BinlogPosition:
 MYSQL = Server("9.7.0", "a", 1, True, True, {})
 
 
-@pytest.mark.parametrize("seen", [place("a"), place("b", "u:1-3")])
+def source_at(server: Server) -> Any:
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    return SimpleNamespace(feed=feed, server=server)
+
+
 def test_a_load_goes_on_once_the_server_shows_what_it_showed(
-    monkeypatch: pytest.MonkeyPatch, seen: BinlogPosition
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert settle_again(monkeypatch, MYSQL, {"fetch": seen}) == [seen]
+    assert settle_again(monkeypatch, MYSQL, {"fetch": place("a")}) == [place("a")]
 
 
 @pytest.mark.parametrize(
     ("server", "seen"),
     [
-        (MYSQL, place("b")),
-        (Server("9.7.0", "a", 1, True, False, {}), place("b", "u:1-3")),
+        (MYSQL, place("b", "u:1-3")),
+        (Server("9.7.0", "a", 1, True, False, {}), place("b")),
         (Server("11.4-MariaDB", "", 1, True, True, {}), place("b", "0-1-3")),
     ],
 )
-def test_a_load_does_not_go_on_at_a_server_that_may_have_less(
+def test_a_load_does_not_go_on_at_another_server(
     monkeypatch: pytest.MonkeyPatch, server: Server, seen: BinlogPosition
 ) -> None:
-    with pytest.raises(ConfigError, match="does not tell whether it has as much"):
+    """That it has all that was seen at the beginning says nothing of what chunks had later."""
+    with pytest.raises(ConfigError, match=r"Rows that only the former server had.* --anew"):
         settle_again(monkeypatch, server, {"fetch": seen})
+
+
+@pytest.mark.parametrize("stored", [None, place("a"), place("")])
+def test_a_load_goes_on_while_its_fetch_task_reads_the_same_server(
+    monkeypatch: pytest.MonkeyPatch, stored: BinlogPosition | None
+) -> None:
+    monkeypatch.setattr(beginning, "fetch_position", lambda *_: stored)
+    opened: Any = SimpleNamespace(client=None)
+    beginning.check_server(opened, source_at(MYSQL))
+
+
+def test_a_load_ends_when_its_fetch_task_has_gone_to_another_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(beginning, "fetch_position", lambda *_: place("b"))
+    opened: Any = SimpleNamespace(client=None)
+    with pytest.raises(ConfigError, match="has read from server a, and the fetch task"):
+        beginning.check_server(opened, source_at(MYSQL))
 
 
 def test_a_load_does_not_go_on_with_another_fetch_task(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdcbus.plugins.errors import CdcError, SourceUnavailable
+from cdcbus.plugins.errors import CdcError, ConfigError, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
@@ -87,6 +87,7 @@ def test_a_source_that_is_away_is_looked_at_later(monkeypatch: pytest.MonkeyPatc
 
     tries: list[None] = []
     monkeypatch.setattr(other_rows, "_look", away)
+    monkeypatch.setattr(other_rows, "check_server", lambda *_: None)
     monkeypatch.setattr(other_rows, "LOOK_SECONDS", 0.0)
     feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"))
     opened: Any = SimpleNamespace(stop=Event(), sources=[SimpleNamespace(feed=feed)])
@@ -100,9 +101,28 @@ def test_a_source_that_is_away_is_looked_at_later(monkeypatch: pytest.MonkeyPatc
     assert len(tries) == 2
 
 
+def test_each_look_sees_where_the_fetch_task_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise ConfigError("to another server")
+
+    monkeypatch.setattr(other_rows, "check_server", gone)
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"))
+    opened: Any = SimpleNamespace(stop=Event(), sources=[SimpleNamespace(feed=feed)])
+    looks = Looks(opened, DirectLoad({}, seen={"fetch": BinlogPosition("bin.000003", 4)}))
+    with pytest.raises(ConfigError, match="to another server"):
+        looks.look()
+
+
 def test_partitions_that_are_dropped_are_told_and_end_no_load(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
         check([statement("ALTER TABLE parts DROP PARTITION p")], LOADED, folds_names=False)
     assert "table shop.parts has lost partitions" in caplog.text
+
+
+def test_cells_that_no_event_tells_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    sql = "ALTER TABLE parts DROP COLUMN c, ADD COLUMN c INT DEFAULT 7"
+    with caplog.at_level(logging.WARNING):
+        check([statement(sql)], LOADED, folds_names=False)
+    assert "table shop.parts has other cells" in caplog.text

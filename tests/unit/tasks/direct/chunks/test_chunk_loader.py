@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import Mock
@@ -16,9 +16,12 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
+from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import (
     CdcError,
+    ConfigError,
     DataError,
+    OffsetConflict,
     RowConflict,
     SourceMisconfigured,
     SourceUnavailable,
@@ -27,6 +30,7 @@ from cdcbus.plugins.errors import (
     UnreadableEvent,
 )
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.loaders.offset_table import COUNTS
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -34,10 +38,11 @@ from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, 
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunks import Bound
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
+from cdcbus.producer.snapshot.reader import OtherServer
 from cdcbus.producer.snapshot.rows import images
 from cdcbus.tasks.direct.chunks import chunk_loader
 from cdcbus.tasks.direct.chunks.chunk_loader import Work, load_chunk, reading
-from cdcbus.tasks.direct.chunks.course import Chunk, Loaded
+from cdcbus.tasks.direct.chunks.course import Chunk, Loaded, Reader
 
 ORDERS = TableId("shop", "orders")
 GUARD = AppliedOffset("shop", 0, 7, 0, epoch=3)
@@ -73,6 +78,7 @@ class World:
         self.down: Exception | None = None
         self.opened = self.closed = self.described = 0
         self.offsets: list[tuple[AppliedOffset, AppliedOffset | None]] = []
+        self.kept: dict[int, AppliedOffset] = {}  # counts at the target
         self.loader: Any = None
         monkeypatch.setattr(chunk_loader, "ChunkReader", self._reader)
         monkeypatch.setattr(chunk_loader, "make_loader", lambda *_: self)
@@ -84,6 +90,7 @@ class World:
         of: Chunk | None = None,
         guard: AppliedOffset | None = GUARD,
         converter: str = "canalRow",
+        committed: int = 0,
     ) -> Any:
         load = LoadTask(
             "7", TopicConfig("k:9092", ("shop",)), converter, "JdbcBatch", JdbcTarget("")
@@ -92,7 +99,7 @@ class World:
         source = SourceConfig((("db", 3306),), "u")
         fetch = FetchTask("8", "lane", source, FilterConfig(), publish)
         work = Work(load, fetch, Server("9.7.0", "uuid", 5, True, True, {}), guard)
-        return load_chunk(pickle.dumps(work), of or chunk())
+        return load_chunk(pickle.dumps(work), (of or chunk(), Reader(2, committed)))
 
     def _reader(self, *_: object) -> World:
         self.opened += 1
@@ -129,6 +136,9 @@ class World:
         self.closed += 1
 
     # As a loader, and as its transaction
+
+    def counts(self) -> dict[int, AppliedOffset]:
+        return self.kept
 
     @contextmanager
     def transaction(self) -> Iterator[World]:
@@ -281,15 +291,55 @@ def test_after_an_error_nothing_is_kept(world: World) -> None:
     assert (world.opened, world.described) == (2, 2)
 
 
-@pytest.mark.parametrize(("guard", "stored"), [(GUARD, [(GUARD, GUARD)]), (None, [])])
-def test_a_commit_holds_the_guard_as_it_was_and_no_offset_of_the_chunk(
-    world: World, guard: AppliedOffset | None, stored: Sequence[object]
-) -> None:
-    world.load(guard=guard)
+def commit(world: World) -> None:
     with world.loader.transaction() as transaction:
         assert transaction.write("rows") == "rows"
         transaction.store_offset(AppliedOffset("shop.orders", 1, 3, 0), None)
-    assert world.offsets == stored
+
+
+def count(number: int, epoch: int = 3) -> AppliedOffset:
+    return AppliedOffset(COUNTS, 2, number, 0, epoch)
+
+
+def test_a_commit_holds_the_guard_as_it_was_and_counts_for_its_reader(world: World) -> None:
+    world.load()
+    commit(world)
+    commit(world)
+    guard = (GUARD, GUARD)
+    assert world.offsets == [guard, (count(1), None), guard, (count(2), count(1))]
+    # An answer was lost: the target has more than is known, in the epoch of a later process.
+    world.kept = {1: AppliedOffset(COUNTS, 1, 1, 0), 2: count(7, epoch=4)}
+    world.offsets.clear()
+    assert world.load(committed=6).committed == 7
+    commit(world)
+    assert world.offsets == [guard, (count(8, epoch=4), count(7, epoch=4))]
+
+
+def test_a_transaction_that_is_undone_does_not_count(world: World) -> None:
+    world.load()
+    with pytest.raises(OffsetConflict), world.loader.transaction() as transaction:
+        transaction.store_offset(AppliedOffset("shop.orders", 1, 3, 0), None)
+        raise OffsetConflict("at its commit")
+    world.offsets.clear()
+    commit(world)
+    assert world.offsets == [(GUARD, GUARD), (count(1), None)]
+
+
+def test_without_offsets_at_the_target_nothing_is_counted(world: World) -> None:
+    world.load(guard=None)
+    commit(world)
+    assert world.offsets == []
+
+
+@pytest.mark.parametrize("kept", [{}, {2: count(5)}, {1: AppliedOffset(COUNTS, 1, 9, 0)}])
+def test_a_target_that_lacks_commits_gets_no_further_chunk(
+    world: World, kept: dict[int, AppliedOffset]
+) -> None:
+    world.kept = kept
+    error = world.load(committed=6)
+    assert isinstance(error, ConfigError)
+    assert "lacks rows that its direct load had committed" in str(error)
+    assert world.applied == []
 
 
 @pytest.mark.parametrize(
@@ -307,3 +357,11 @@ def test_a_table_that_is_gone_while_it_is_read_must_be_loaded_anew(code: int, to
         raise pymysql.ProgrammingError(code, "no such thing")
     with pytest.raises(SourceMisconfigured, match="1064"), reading(ORDERS, source):
         raise pymysql.ProgrammingError(1064, "syntax")
+
+
+def test_an_address_that_leads_to_another_server_is_no_outage() -> None:
+    source = SourceConfig((("db", 3306),), "u")
+    told = r"the same command goes on.* --anew$"
+    with pytest.raises(CdcError, match=told) as raised, reading(ORDERS, source):
+        raise OtherServer("read from server a, the binlog from b")
+    assert policy_of(raised.value).action is not Action.RETRY

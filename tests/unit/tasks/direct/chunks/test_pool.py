@@ -29,7 +29,7 @@ from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.direct.chunks import pool
-from cdcbus.tasks.direct.chunks.course import Chunk, Course, Loaded
+from cdcbus.tasks.direct.chunks.course import Chunk, Course, Loaded, Reader
 from cdcbus.tasks.direct.chunks.pool import Sourced, first_rows, load_all
 
 ORDERS, PARTS = TableId("shop", "orders"), TableId("shop", "parts")
@@ -69,9 +69,11 @@ class World:
         self.found: dict[TableId, SelectedTable | None] = {}
         self.row_bytes = ROW_BYTES
         self.before: Callable[[Chunk], None] = lambda _: None
+        self.counts: dict[int, int] = {}
+        self.begun: list[Reader] = []
         self.sparkContext = self
         monkeypatch.setattr(pool, "ChunkReader", lambda *_: self._reader())
-        monkeypatch.setattr(pool, "load_chunk", lambda _, chunk: self._load(chunk))
+        monkeypatch.setattr(pool, "load_chunk", lambda _, given: self._load(*given))
         monkeypatch.setattr(pool, "FIRST_PAUSE", 0.001)
         monkeypatch.setattr(pool, "LONGEST_PAUSE", 0.001)
         monkeypatch.setattr(pool, "STORE_SECONDS", 0.001)
@@ -85,7 +87,7 @@ class World:
         deadline = Timer(60, self.stop.set)  # of a load that would not end
         deadline.start()
         try:
-            load_all(LOAD, courses, sourced, spark, readers, self.stop, report)
+            load_all(LOAD, courses, sourced, spark, readers, self.stop, report, self.counts)
         finally:
             deadline.cancel()
 
@@ -93,11 +95,12 @@ class World:
         self.opened += 1
         return self
 
-    def _load(self, chunk: Chunk) -> Loaded | CdcError:
+    def _load(self, chunk: Chunk, by: Reader) -> Loaded | CdcError:
         self.before(chunk)
+        self.begun.append(by)
         with self.lock:
             meets = self.meets.get(chunk.until)
-            found = meets.popleft() if meets else Loaded(10, 10 * ROW_BYTES)
+            found = meets.popleft() if meets else Loaded(10, 10 * ROW_BYTES, by.committed + 1)
             if isinstance(found, Loaded):
                 self.loaded.append((chunk.table, chunk.until))
         if isinstance(found, Exception) and not isinstance(found, CdcError):
@@ -110,7 +113,7 @@ class World:
     def session(self) -> tuple[World, None]:
         return self, None
 
-    def parallelize(self, chunks: list[Chunk], slices: int) -> Job:
+    def parallelize(self, chunks: list[tuple[Chunk, Reader]], slices: int) -> Job:
         assert len(chunks) == slices == 1
         return Job(chunks[0])
 
@@ -150,15 +153,15 @@ class World:
 
 
 class Job:
-    def __init__(self, chunk: Chunk) -> None:
-        self._chunk = chunk
+    def __init__(self, given: tuple[Chunk, Reader]) -> None:
+        self._given = given
 
-    def map(self, load: Callable[[Chunk], Loaded | CdcError]) -> Job:
+    def map(self, load: Callable[[tuple[Chunk, Reader]], Loaded | CdcError]) -> Job:
         self._load = load
         return self
 
     def collect(self) -> list[Loaded | CdcError]:
-        return [self._load(self._chunk)]
+        return [self._load(self._given)]
 
 
 def course(table: TableId = ORDERS, **known: Any) -> Course:
@@ -169,6 +172,17 @@ def course(table: TableId = ORDERS, **known: Any) -> Course:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World(monkeypatch)
+
+
+def test_each_reader_knows_how_much_it_has_committed(world: World) -> None:
+    world.counts[1] = 7  # of an earlier run
+    world.run(course())
+    of_first = [by.committed for by in world.begun if by.number == 0]
+    of_second = [by.committed for by in world.begun if by.number == 1]
+    assert of_first == list(range(len(of_first)))
+    assert of_second == list(range(7, 7 + len(of_second)))
+    assert len(of_first) + len(of_second) == 10
+    assert world.counts.get(0, 0) + world.counts[1] == 17
 
 
 def test_all_tables_are_loaded_chunk_by_chunk_and_each_chunk_once(world: World) -> None:
