@@ -13,6 +13,9 @@ AWAY = "retrying"
 FOLLOWING = frozenset(("lag-records", "lag-seconds", "position", "batch", "idle", "heartbeat"))
 """Conditions that an unreachable server can cause as well."""
 
+EVENTS = frozenset(("target-behind",))
+"""Conditions that tell of an event for some time: with another sentence, it has happened again."""
+
 
 class Kind(StrEnum):
     RAISED = "raised"
@@ -75,7 +78,8 @@ def step(
             alarm = replace(alarm, since=now)  # it has time to catch up
         kind = None
         if not is_quiet and not is_held:
-            kind = _due(alarm, condition, now)
+            is_again = condition.rule in EVENTS and condition.sentence != known.sentence
+            kind = _due(alarm, condition, now, is_again=is_again)
         if kind is not None:
             raised_at = alarm.raised_at or now
             alarm = replace(alarm, raised_at=raised_at, told_at=now, times=alarm.times + 1)
@@ -114,9 +118,9 @@ def _notice(kind: Kind, rule: str, alarm: Alarm, now: float) -> Notice:
     return Notice(kind, rule, alarm.sentence, alarm.since, now, alarm.times)
 
 
-def _due(alarm: Alarm, condition: Condition, now: float) -> Kind | None:
+def _due(alarm: Alarm, condition: Condition, now: float, *, is_again: bool) -> Kind | None:
     if alarm.raised_at:
-        if now - alarm.told_at >= condition.repeat_seconds:
+        if is_again or now - alarm.told_at >= condition.repeat_seconds:
             return Kind.REPEATED
     elif now - alarm.since >= condition.hold_seconds:
         return Kind.RAISED

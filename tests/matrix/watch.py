@@ -14,10 +14,18 @@ from tests.matrix.documented import Seen
 PAUSE_SECONDS = 0.5
 
 
-def raised(tasks: TaskNodes, ids: Sequence[str]) -> set[tuple[str, str]]:
-    """The alarms that are raised now: task and alarm."""
+# Raised for an hour, so a second loss within that time only changes its sentence.
+LONG = "target-behind"
+
+
+def raised(tasks: TaskNodes, ids: Sequence[str]) -> dict[tuple[str, str], str]:
+    """The alarms that are raised now: task and alarm, and the sentence of one that stays long."""
     alarms = AlarmNodes(tasks.client)
-    return {(task, alarm) for task in ids for alarm in alarms.get(task)[0].raised}
+    found = {}
+    for task in ids:
+        for alarm, each in alarms.get(task)[0].raised.items():
+            found[task, alarm] = each.sentence if alarm == LONG else ""
+    return found
 
 
 @contextmanager
@@ -31,7 +39,8 @@ def watching(tasks: TaskNodes, ids: Sequence[str]) -> Iterator[Seen]:
         while not over.wait(PAUSE_SECONDS):
             with suppress(Exception):  # ZooKeeper may be down
                 seen.states.update((task, status_of(tasks, task).state) for task in ids)
-                seen.alarms.update(raised(tasks, ids) - before)
+                now = raised(tasks, ids)
+                seen.alarms.update(key for key in now if before.get(key) != now[key])
 
     thread = Thread(target=look)
     thread.start()

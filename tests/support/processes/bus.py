@@ -78,7 +78,7 @@ class Bus:
     def __call__(self, *words: object, code: int = 0) -> Result:
         """Runs a command, which must end with this exit code."""
         result = CliRunner(env={"CDCBUS_ZOOKEEPER": self.address}).invoke(main, [*map(str, words)])
-        assert result.exit_code == code, result.output
+        assert result.exit_code == code, f"{words}: exit code {result.exit_code}, {result.output}"
         return result
 
     def json(self, *words: object) -> Any:
@@ -199,6 +199,10 @@ def resting_text(task_id: str, kafka: str, topic: str, **keys: str) -> str:
     )
 
 
+# For an answer of a server on a busy machine.
+ANSWER_SECONDS = 60.0
+
+
 def published(kafka: str, topic: str) -> list[dict[str, Any]]:
     """All committed records that a topic with one partition has now, in order."""
     consumer = Consumer(
@@ -216,8 +220,8 @@ def published(kafka: str, topic: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         next_offset = 0
         while next_offset < end:
-            message = consumer.poll(10)
-            assert message is not None
+            message = consumer.poll(ANSWER_SECONDS)
+            assert message is not None, f"{topic} gave nothing for {ANSWER_SECONDS:g} s"
             if (error := message.error()) is not None:
                 # after the end there are only transaction markers
                 assert error.code() == KafkaError._PARTITION_EOF

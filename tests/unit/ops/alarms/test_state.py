@@ -187,3 +187,20 @@ def test_what_may_only_follow_from_a_server_that_is_away_is_not_told_until_it_is
         ("idle", Kind.RAISED, 3_030.0),
         ("retrying", Kind.CLEARED, 3_070.0),
     ]
+
+
+def test_a_second_loss_is_told_while_the_first_is_still_raised() -> None:
+    def told(rule: str, *sentences: str) -> list[tuple[Kind, str]]:
+        alarms: dict[str, Alarm] = {}
+        found: list[tuple[Kind, str]] = []
+        for number, sentence in enumerate(sentences):
+            wrong = [Condition(rule, sentence, 0, REPEAT)]
+            alarms, notices = step(alarms, wrong, BEGIN + number, CLEAR, is_quiet=False)
+            found += [(notice.kind, notice.sentence) for notice in notices]
+        return found
+
+    assert told("target-behind", "up to 7", "up to 7", "up to 9") == [
+        (Kind.RAISED, "up to 7"),
+        (Kind.REPEATED, "up to 9"),
+    ]
+    assert told("lag-records", "7 behind", "9 behind") == [(Kind.RAISED, "7 behind")]
