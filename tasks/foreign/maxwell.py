@@ -109,8 +109,8 @@ def _producer(made: Conversion, key: str, value: str) -> None:
 
 
 def _filter(made: Conversion, key: str, value: str) -> None:
-    """Converts the filter. The last of the rules that match a table wins; a table that none matches
-    is read."""
+    """Converts the filter, with the case of names as in Maxwell. The last of the rules that match a
+    table wins; a table that none matches is read."""
     text, regex = value.strip().strip("\"'"), ".*"
     at = 0
     while found := RULE.match(text, at):
@@ -135,7 +135,8 @@ def _filter(made: Conversion, key: str, value: str) -> None:
     if text[at:].strip():
         made.error(key, f"not carried over: {text[at:].strip()!r} is no rule that is known here")
         return
-    made.put_filter(regex, key)
+    # Ours ignores case, and takes letters of all scripts for those of words.
+    made.put_filter(f"(?a-i:{regex})", key)
 
 
 def _part(word: str, is_database: bool = False) -> str:

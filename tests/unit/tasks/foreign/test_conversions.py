@@ -6,7 +6,7 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.config import FilterConfig
+from cdcbus.producer.config import FetchTask
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.task import find_key
@@ -59,6 +59,15 @@ def of_debezium(**more: str) -> Conversion:
 
 def of_maxwell(**more: str) -> Conversion:
     return maxwell.from_maxwell(MAXWELL | more)
+
+
+def taken(made: Conversion, *tables: str) -> set[str]:
+    """Those of these tables that the task reads."""
+    inspection = inspect_text(task_text(made, made.tool), {}, sources=lambda _: None)
+    task = inspection.task
+    assert isinstance(task, FetchTask)
+    accepted = TableFilter(task.tables)
+    return {table for table in tables if accepted.accepts(TableId(*table.split(".")))}
 
 
 def spelled(keys: dict[str, str]) -> dict[str, str]:
@@ -272,9 +281,21 @@ def test_debeziums_snapshots_are_ours(mode: str, ours: str, offset: str) -> None
 def test_maxwells_rules_count_in_their_order(rules: str, read: set[str]) -> None:
     made = of_maxwell(filter=rules)
     assert errors(made) == {}
-    regex = re.compile(made.keys["consumer.source.filter"])
-    tables = {"shop.a", "shop.b", "bank_1.acc", "x.y"}
-    assert {table for table in tables if regex.fullmatch(table)} == read
+    assert taken(made, "shop.a", "shop.b", "bank_1.acc", "x.y") == read
+
+
+@pytest.mark.parametrize(
+    ("rules", "read"),
+    [
+        ("exclude: shop./^TMP/", {"shop.tmp_x", "shop.orders", "Shop.orders"}),
+        ("exclude: *.*, include: Shop.*", {"Shop.orders"}),
+        ("exclude: *.*, include: shop./^(?i:tmp)/", {"shop.tmp_x", "shop.TMP_x"}),
+    ],
+)
+def test_maxwells_names_are_of_one_case(rules: str, read: set[str]) -> None:
+    made = of_maxwell(filter=rules)
+    assert errors(made) == {}
+    assert taken(made, "shop.tmp_x", "shop.TMP_x", "shop.orders", "Shop.orders") == read
 
 
 @pytest.mark.parametrize(
@@ -333,9 +354,9 @@ def test_a_list_of_columns_must_be_one_of_each_table(tables: str, is_error: bool
 def test_maxwells_regular_expressions_fit_a_part_of_a_name(rules: str, read: set[str]) -> None:
     made = of_maxwell(filter=rules)
     assert errors(made) == {}
-    tables = TableFilter(FilterConfig(regexes=(made.keys["consumer.source.filter"],)))
     names = ("orders", "border_x", "tmp_x", "old_tmp_x", "my_secret", "secret_data")
-    assert {name for name in names if tables.accepts(TableId("shop", name))} == read
+    found = taken(made, *(f"shop.{name}" for name in names))
+    assert found == {f"shop.{name}" for name in read}
 
 
 @pytest.mark.parametrize(
