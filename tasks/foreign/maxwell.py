@@ -110,8 +110,9 @@ def _producer(made: Conversion, key: str, value: str) -> None:
 
 def _filter(made: Conversion, key: str, value: str) -> None:
     """Converts the filter, with the case of names as in Maxwell. The last of the rules that match a
-    table wins; a table that none matches is read."""
+    table wins; a table that none matches is read. A blacklist wins wherever it stands."""
     text, regex = value.strip().strip("\"'"), ".*"
+    black: list[str] = []
     at = 0
     while found := RULE.match(text, at):
         at = found.end()
@@ -127,8 +128,11 @@ def _filter(made: Conversion, key: str, value: str) -> None:
         except ValueError as error:
             made.error(key, f"not carried over: {found[0].strip(' ,')}: {error}")
             continue
+        kind = found[1].lower()
         # Each rule wraps those before it, so that the last one that matches decides.
-        if found[1].lower() == "include":
+        if kind == "blacklist":
+            black.append(table)
+        elif kind == "include":
             regex = f"(?:{table}|{regex})"
         else:
             regex = f"(?!(?:{table})\\Z){regex}"
@@ -137,6 +141,8 @@ def _filter(made: Conversion, key: str, value: str) -> None:
         return
     # Ours ignores case, and takes letters of all scripts for those of words.
     made.put_filter(f"(?a-i:{regex})", key)
+    if black:
+        made.put_filter(f"(?a-i:{'|'.join(black)})", key, "consumer.source.blackFilter")
 
 
 def _part(word: str, is_database: bool = False) -> str:

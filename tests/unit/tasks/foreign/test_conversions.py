@@ -275,6 +275,8 @@ def test_debeziums_snapshots_are_ours(mode: str, ours: str, offset: str) -> None
         (r"exclude: shop.*, include: shop.a, include: /bank_\d+/.acc", {"shop.a", "bank_1.acc", "x.y"}),
         ("include: shop.*, exclude: shop.a", {"shop.b", "bank_1.acc", "x.y"}),
         ("blacklist: shop.*", {"bank_1.acc", "x.y"}),
+        ("blacklist: shop.a, include: shop.*", {"shop.b", "bank_1.acc", "x.y"}),
+        ("exclude: *.*, include: shop.*, blacklist: shop.a, blacklist: x.y", {"shop.b"}),
         ("exclude: 'shop'.\"a\", exclude: `x`.*", {"shop.b", "bank_1.acc"}),
     ],
 )  # fmt: skip
@@ -373,6 +375,12 @@ def test_maxwells_regular_expressions_fit_a_part_of_a_name(rules: str, read: set
 )
 def test_a_regular_expression_that_would_fit_other_tables_is_an_error(regex: str) -> None:
     assert "filter" in errors(of_maxwell(filter=f"exclude: {regex}"))
+
+
+def test_a_blacklist_that_cannot_be_carried_over_is_an_error() -> None:
+    made = of_maxwell(filter="blacklist: shop./^a(b/")
+    assert "filter" in errors(made)
+    assert "consumer.source.blackFilter" not in made.keys
 
 
 @pytest.mark.parametrize(
