@@ -79,8 +79,14 @@ def _topic(made: Conversion) -> None:
         return
     made.put("loader.source.topic", "maxwell")
     made.put("loader.source.dynamicTopic", r".*\..*")
-    # The one pattern that dynamicTopic's own names equal.
-    if topic != "%{database}_%{table}":
+    # The one pattern that dynamicTopic's own names equal, but for their case.
+    if topic == "%{database}_%{table}":
+        made.warning(
+            "kafka_topic",
+            "topics named after tables are in lower case here, in Maxwell as the tables are; name "
+            "each with capitals in loader.source.dynamicTopic",
+        )
+    else:
         made.error(
             "kafka_topic",
             f"not carried over: {topic}; topics named after tables are schema_table in lower "

@@ -404,6 +404,13 @@ def test_what_would_change_rows_is_an_error_with_maxwell(key: str, value: str) -
     assert key in errors(of_maxwell(**{key: value}))
 
 
+def test_maxwells_topics_after_tables_are_named_in_lower_case_with_a_warning() -> None:
+    made = of_maxwell(kafka_topic="%{database}_%{table}")
+    assert made.keys["loader.source.dynamicTopic"] == r".*\..*"
+    assert "kafka_topic" in warned(made)
+    assert "kafka_topic" not in said(of_maxwell())
+
+
 def test_maxwell_reads_where_it_is_told_to() -> None:
     made = of_maxwell(
         replication_host="db9", replication_port="3307", replication_user="r", dead_letter_topic="d"
