@@ -13,6 +13,8 @@ PLAIN_SCHEMA: Final = re.compile(r"([^\\\[\](){}*+?|^.]+)\.\*")
 # What people write for a comma, with those of Chinese keyboards; or a space between two names.
 OTHER_SEPARATOR: Final = re.compile("[;\uff0c\uff1b\u3001]")
 TWO_NAMES: Final = re.compile(r"\.\S*\s+\S*\.")
+# A piece of a regular expression: an escape, a class of characters, or a character.
+PIECE: Final = re.compile(r"\\(?:.|\Z)|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 WILDCARD: Final = re.compile(r"(?:^|(?<!\\))[\w$-]\*|^\*")
 
 
@@ -73,18 +75,16 @@ def read_table_list(text: str) -> TableList:
 
 
 def split_outside_brackets(text: str, separator: str = ",") -> list[str]:
-    """The text split at separators that are neither in brackets nor escaped."""
+    """The text split at separators that are neither in brackets nor escaped. Brackets that a class
+    of characters holds are characters."""
     parts = [""]
     depth = 0
-    is_escaped = False
-    for character in text:
-        if character == separator and depth <= 0 and not is_escaped:
+    for piece in PIECE.findall(text):
+        if piece == separator and depth <= 0:
             parts.append("")
             continue
-        parts[-1] += character
-        if not is_escaped:
-            depth += (character in "([{") - (character in ")]}")
-        is_escaped = character == "\\" and not is_escaped
+        parts[-1] += piece
+        depth += (piece in "([{") - (piece in ")]}")
     return parts
 
 

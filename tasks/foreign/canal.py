@@ -11,14 +11,13 @@ from cdcbus.tasks.foreign.conversion import (
     Conversion,
     Rule,
     all_inside,
-    either,
     fetch_keys,
     inside,
     literal_table,
-    split_regexes,
     time_of,
     yes,
 )
+from cdcbus.tasks.foreign.regexes import either, split_regexes
 
 TOOL = "canal"
 DESTINATION = "canal.instance.destination"

@@ -14,6 +14,7 @@ from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.foreign.regexes import either
 
 NAME = re.compile(r"[\w$-]+")
 NO_START = (
@@ -168,23 +169,6 @@ def literal_table(pattern: str) -> tuple[str, str] | None:
     return None
 
 
-def split_regexes(text: str) -> list[str]:
-    """The regular expressions separated by commas; commas in brackets or after a backslash do not
-    separate."""
-    parts, part, depth = [], "", 0
-    for match in re.finditer(r"\\.|[^\\]|\\\Z", text, re.DOTALL):
-        piece = match[0]
-        if piece == "," and depth <= 0:
-            parts.append(part)
-            part = ""
-            continue
-        depth += (piece in "([{") - (piece in ")]}")
-        # The backslash was needed only in the list.
-        part += "," if piece == "\\," else piece
-    parts.append(part)
-    return list(filter(None, map(str.strip, parts)))
-
-
 def time_of(milliseconds: str) -> datetime | None:
     """The time of epoch milliseconds; None for 0, and for what is no time."""
     # More digits are too many even for the year 9999.
@@ -218,7 +202,3 @@ def address(host: str, port: str) -> str:
     if ":" in bare:
         bare = f"[{bare}]"
     return f"{bare}:{port}"
-
-
-def either(regexes: list[str]) -> str:
-    return f"(?:{'|'.join(regexes)})"

@@ -18,9 +18,9 @@ from cdcbus.tasks.foreign.conversion import (
     fetch_keys,
     inside,
     literal_table,
-    split_regexes,
     yes,
 )
+from cdcbus.tasks.foreign.regexes import split_regexes
 
 TOOL = "Debezium"
 SERVER_PREFIX = "debezium.source."

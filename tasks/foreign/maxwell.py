@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from cdcbus.plugins.transform.table_list import PIECE, split_outside_brackets
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.foreign.conversion import (
     NO_START,
@@ -16,6 +17,7 @@ from cdcbus.tasks.foreign.conversion import (
     inside,
     yes,
 )
+from cdcbus.tasks.foreign.regexes import either
 
 TOOL = "Maxwell"
 # One rule of Maxwell's filter: a word, database.table (names or /regular expressions/), and perhaps
@@ -25,8 +27,6 @@ RULE = re.compile(
     r"(/(?:\\.|[^/\\])*/|[^.,/]+?)\s*(\.[^,]*)?(?:,|\Z)",
     re.IGNORECASE,
 )
-# A piece of a regular expression: an escape, a class of characters, or a character.
-PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\]")
 BEGINS, ENDS = {"^", "\\A"}, {"$", "\\Z", "\\z"}
 
 
@@ -162,15 +162,16 @@ def _part(word: str, is_database: bool = False) -> str:
             raise ValueError(
                 "it looks ahead, past the database's name; write it without (?= and (?!"
             )
-        return f"(?:{'|'.join(map(_anywhere, _alternatives(regex)))})"
+        return either(list(map(_anywhere, split_outside_brackets(regex, "|"))))
     if word == "*":
         return r"[^.]*"
     return re.escape(word.strip("`'\""))
 
 
-def _anywhere(pieces: list[str]) -> str:
-    """The expression of these pieces for a whole name: Maxwell looks for it anywhere in the name,
-    except where anchors hold it. Raises ValueError for other anchors."""
+def _anywhere(regex: str) -> str:
+    """The expression for a whole name: Maxwell looks for it anywhere in the name, except where
+    anchors hold it. Raises ValueError for other anchors."""
+    pieces = PIECE.findall(regex)
     before, after = "[^.]*", "[^.]*"
     if pieces and pieces[0] in BEGINS:
         before, pieces = "", pieces[1:]
@@ -179,19 +180,6 @@ def _anywhere(pieces: list[str]) -> str:
     if not (BEGINS | ENDS).isdisjoint(pieces):
         raise ValueError("it has ^ or $ within; write them only at its begin and end")
     return f"{before}{''.join(pieces)}{after}"
-
-
-def _alternatives(regex: str) -> list[list[str]]:
-    """The pieces of what stands between the | outside of parentheses."""
-    found: list[list[str]] = [[]]
-    depth = 0
-    for piece in PIECE.findall(regex):
-        depth += (piece == "(") - (piece == ")")
-        if piece == "|" and not depth:
-            found.append([])
-        else:
-            found[-1].append(piece)
-    return found
 
 
 def _dead_letters(made: Conversion, key: str, value: str) -> None:

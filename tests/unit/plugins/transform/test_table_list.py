@@ -13,6 +13,7 @@ NONE = TableList()
         ("my-shop.*", set(), (r"my\-shop\..*",)),
         (r"shop\.t_[0-9]{1,3},shop.users", {"SHOP.USERS"}, (r"shop\.t_[0-9]{1,3}",)),
         (r"shop\.(a,b|c),x.y", {"X.Y"}, (r"shop\.(a,b|c)",)),
+        (r"shop\.a[(]b,x.y,shop\.[])]c,x.z", {"X.Y", "X.Z"}, (r"shop\.a[(]b", r"shop\.[])]c")),
         (r"shop[.]t\D*,.*_log,.*\..*", set(), (r"shop[.]t\D*", ".*_log", r".*\..*")),
         ("", set(), ()),
     ],

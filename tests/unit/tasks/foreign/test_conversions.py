@@ -13,8 +13,9 @@ from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.keys.types import REGEXES
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.foreign import canal, debezium, maxwell
-from cdcbus.tasks.foreign.conversion import Conversion, Rule, literal_table, split_regexes
+from cdcbus.tasks.foreign.conversion import Conversion, Rule, literal_table
 from cdcbus.tasks.foreign.files import task_text
+from cdcbus.tasks.foreign.regexes import split_regexes
 
 CANAL = {
     "canal.instance.destination": "example",
@@ -154,6 +155,11 @@ def test_canals_tables_topics_and_partitions_are_carried_over() -> None:
     assert keys["consumer.offset"] == "mysql-bin.000003:154"
     assert keys["loader.source.canalCompat"] == "true"
     assert "canal.mq.partitionHash" not in warned(made)
+
+
+def test_a_bracket_in_a_class_of_characters_joins_no_regular_expressions() -> None:
+    made = of_canal(canal__instance__filter__black__regex=r"db\.a[(]b,db\.c")
+    assert taken(made, "db.a(b", "db.c", "db.d") == {"db.d"}
 
 
 def test_canal_without_a_place_does_not_begin_at_the_end() -> None:
@@ -432,5 +438,8 @@ def test_a_regular_expression_that_ours_cannot_hold_is_an_error() -> None:
 
 def test_regular_expressions_are_split_outside_of_brackets() -> None:
     assert split_regexes(r"a{1,2},[,]b, c\,d,(x,y)") == ["a{1,2}", "[,]b", "c,d", "(x,y)"]
+    assert split_regexes(r"a[(]b,c,[^]\]),]d,\[e\\,f") == [
+        *("a[(]b", "c", r"[^]\]),]d", r"\[e\\", "f")
+    ]
     assert literal_table(r"shop\.orders") == literal_table("shop.orders") == ("shop", "orders")
     assert literal_table(r"shop\..*") is literal_table("a.b.c") is None
