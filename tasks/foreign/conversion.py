@@ -14,7 +14,7 @@ from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.keys.types import PATH_NAME
-from cdcbus.tasks.foreign.regexes import either
+from cdcbus.tasks.foreign.regexes import check, either
 
 NAME = re.compile(r"[\w$-]+")
 NO_START = (
@@ -116,8 +116,8 @@ class Conversion:
         """Sets a filter for `schema.table`. One that cannot be carried over is an error, as other
         rows would be sent."""
         try:
-            re.compile(regex)
-        except re.error as error:
+            check(regex)
+        except ValueError as error:
             self.error(
                 key, f"not carried over: Java's regular expression is none here: {error}; change it"
             )

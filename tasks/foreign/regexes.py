@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cdcbus.plugins.transform.table_list import split_outside_brackets
+from cdcbus.plugins.transform.table_list import PIECE, split_outside_brackets
 
 
 def split_regexes(text: str) -> list[str]:
@@ -21,3 +21,19 @@ def _plain_comma(escape: re.Match[str]) -> str:
 
 def either(regexes: list[str]) -> str:
     return f"(?:{'|'.join(regexes)})"
+
+
+def check(regex: str) -> None:
+    """Raises ValueError for a regular expression that Python reads otherwise than Java, or not at
+    all."""
+    for piece in PIECE.findall(regex):
+        # A class of characters, without those that are escaped.
+        if piece[0] == "[" and re.search(r"&&|\[", re.sub(r"\\.", "", piece[1:])):
+            raise ValueError(f"{piece} has && or [ within")
+        # The numbers are others once several expressions have become one.
+        if re.fullmatch(r"\\[1-9]", piece):
+            raise ValueError(f"{piece} refers to a group")
+    try:
+        re.compile(regex)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(str(error)) from error

@@ -432,8 +432,26 @@ def test_a_comma_in_brackets_stays_in_its_regular_expression() -> None:
     assert REGEXES.read(made.keys["consumer.source.filter"]) == (r"(?:shop\.t{1,3})",)
 
 
-def test_a_regular_expression_that_ours_cannot_hold_is_an_error() -> None:
-    assert "table.include.list" in errors(of_debezium(table__include__list=r"shop\.(?<x>a)"))
+@pytest.mark.parametrize(
+    "table",
+    [
+        *("(?<x>a)", "[a-z&&[^t]].*", "[a-c[x-z]].*", r"\p{L}+", r"\Qa\E", r"\h", "(?i)a"),
+        *(r"(a)\1", "a{99999999999}", "a(b"),
+    ],
+)
+def test_a_regular_expression_that_ours_cannot_hold_is_an_error(table: str) -> None:
+    made = of_debezium(table__include__list=f"shop\\.{table}")
+    assert "not carried over" in errors(made)["table.include.list"]
+    assert "consumer.source.filter" not in made.keys
+    black = of_canal(canal__instance__filter__black__regex=f"shop\\.{table}")
+    assert "canal.instance.filter.black.regex" in errors(black)
+    assert "filter" in errors(of_maxwell(filter=f"include: shop./^{table}/"))
+
+
+@pytest.mark.parametrize("table", [r"[a\[b]++", r"\[a\]", "[]&a]", "(?>a|b)", "(?i:a)"])
+def test_a_regular_expression_that_is_the_same_here_is_taken(table: str) -> None:
+    made = of_debezium(table__include__list=f"shop\\.{table}")
+    assert errors(made) == {}
 
 
 def test_regular_expressions_are_split_outside_of_brackets() -> None:
