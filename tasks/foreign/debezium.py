@@ -20,7 +20,7 @@ from cdcbus.tasks.foreign.conversion import (
     literal_table,
     yes,
 )
-from cdcbus.tasks.foreign.regexes import split_regexes
+from cdcbus.tasks.foreign.regexes import either, part_of_name, split_regexes
 
 TOOL = "Debezium"
 SERVER_PREFIX = "debezium.source."
@@ -106,25 +106,29 @@ def from_debezium(settings: Mapping[str, str]) -> Conversion:
 
 def _tables(made: Conversion) -> None:
     settings = made.settings
-    schemas = split_regexes(settings.get("database.include.list", ""))
-    no_schemas = split_regexes(settings.get("database.exclude.list", ""))
+    of_schemas = _tables_of(made, "database.include.list")
     tables = split_regexes(settings.get("table.include.list", ""))
     no_tables = split_regexes(settings.get("table.exclude.list", ""))
-    excluded = _tables_of(no_schemas) + no_tables
+    excluded = _tables_of(made, "database.exclude.list") + no_tables
     # Both must match: tables outside the schemas are left out.
-    if schemas and tables:
-        fitting = "|".join(_tables_of(schemas))
-        excluded.append(f"(?!(?:{fitting})\\Z).*")
-    included = tables or _tables_of(schemas)
+    if of_schemas and tables:
+        excluded.append(f"(?!{either(of_schemas)}\\Z).*")
+    included = tables or of_schemas
     if not yes(settings.get("table.ignore.builtin", "true")):
         made.warning("table.ignore.builtin", "not carried over: system tables are not read")
     if included or excluded:
         made.filter(included, excluded, "table.include.list")
 
 
-def _tables_of(schemas: list[str]) -> list[str]:
-    """Regular expressions for all tables of these schemas."""
-    return [f"(?:{schema})\\..*" for schema in schemas]
+def _tables_of(made: Conversion, key: str) -> list[str]:
+    """Regular expressions for all tables of the schemas that a setting names."""
+    found: list[str] = []
+    for schema in split_regexes(made.settings.get(key, "")):
+        try:
+            found.append(f"{part_of_name(schema, is_database=True)}\\..*")
+        except ValueError as error:
+            made.error(key, f"not carried over: {schema}: {error}")
+    return found
 
 
 def _topics(made: Conversion, prefix: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from cdcbus.plugins.transform.table_list import PIECE, split_outside_brackets
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.foreign.conversion import (
     NO_START,
@@ -17,7 +16,7 @@ from cdcbus.tasks.foreign.conversion import (
     inside,
     yes,
 )
-from cdcbus.tasks.foreign.regexes import either
+from cdcbus.tasks.foreign.regexes import part_of_name
 
 TOOL = "Maxwell"
 # One rule of Maxwell's filter: a word, database.table (names or /regular expressions/), and perhaps
@@ -27,7 +26,6 @@ RULE = re.compile(
     r"(/(?:\\.|[^/\\])*/|[^.,/]+?)\s*(\.[^,]*)?(?:,|\Z)",
     re.IGNORECASE,
 )
-BEGINS, ENDS = {"^", "\\A"}, {"$", "\\Z", "\\z"}
 
 
 def is_maxwell(settings: Mapping[str, str]) -> bool:
@@ -155,31 +153,12 @@ def _part(word: str, is_database: bool = False) -> str:
     """The regular expression for one part of a table's name. Raises ValueError for one that would
     fit other names within `schema.table`."""
     word = word.strip()
-    if len(word) > 1 and word[0] == word[-1] == "/":
-        regex = word[1:-1]
-        # The table's name follows there.
-        if is_database and re.search(r"\(\?[=!]", regex):
-            raise ValueError(
-                "it looks ahead, past the database's name; write it without (?= and (?!"
-            )
-        return either(list(map(_anywhere, split_outside_brackets(regex, "|"))))
     if word == "*":
         return r"[^.]*"
+    if word.startswith("/"):
+        # Maxwell looks for it anywhere in the name.
+        return part_of_name(word[1:-1], "[^.]*", is_database)
     return re.escape(word.strip("`'\""))
-
-
-def _anywhere(regex: str) -> str:
-    """The expression for a whole name: Maxwell looks for it anywhere in the name, except where
-    anchors hold it. Raises ValueError for other anchors."""
-    pieces = PIECE.findall(regex)
-    before, after = "[^.]*", "[^.]*"
-    if pieces and pieces[0] in BEGINS:
-        before, pieces = "", pieces[1:]
-    if pieces and pieces[-1] in ENDS:
-        after, pieces = "", pieces[:-1]
-    if not (BEGINS | ENDS).isdisjoint(pieces):
-        raise ValueError("it has ^ or $ within; write them only at its begin and end")
-    return f"{before}{''.join(pieces)}{after}"
 
 
 def _dead_letters(made: Conversion, key: str, value: str) -> None:

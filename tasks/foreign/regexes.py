@@ -6,6 +6,8 @@ import re
 
 from cdcbus.plugins.transform.table_list import PIECE, split_outside_brackets
 
+BEGINS, ENDS = {"^", r"\A"}, {"$", r"\Z", r"\z"}
+
 
 def split_regexes(text: str) -> list[str]:
     """The regular expressions separated by commas; commas in brackets or after a backslash do not
@@ -21,6 +23,28 @@ def _plain_comma(escape: re.Match[str]) -> str:
 
 def either(regexes: list[str]) -> str:
     return f"(?:{'|'.join(regexes)})"
+
+
+def part_of_name(regex: str, around: str = "", is_database: bool = False) -> str:
+    """An expression for the database's or the table's name, as one within `schema.table`. `around`:
+    what may stand before and behind it where no anchor holds it. Raises ValueError for one that
+    would fit other names there."""
+    # The table's name follows there.
+    if is_database and re.search(r"\(\?[=!]", regex):
+        raise ValueError("it looks ahead, past the database's name; write it without (?= and (?!")
+    return either([_unanchored(each, around) for each in split_outside_brackets(regex, "|")])
+
+
+def _unanchored(regex: str, around: str) -> str:
+    pieces = PIECE.findall(regex)
+    before, after = around, around
+    if pieces and pieces[0] in BEGINS:
+        before, pieces = "", pieces[1:]
+    if pieces and pieces[-1] in ENDS:
+        after, pieces = "", pieces[:-1]
+    if not (BEGINS | ENDS).isdisjoint(pieces):
+        raise ValueError("it has ^ or $ within; write them only at its begin and end")
+    return f"{before}{''.join(pieces)}{after}"
 
 
 def check(regex: str) -> None:

@@ -208,6 +208,23 @@ def test_debeziums_tables_need_schema_and_name_to_fit() -> None:
     assert not regex.fullmatch("shop.items")
 
 
+@pytest.mark.parametrize("words", ["^shop$", r"\Ashop\z", "^shop|^sh.p$", "SHOP"])
+def test_debeziums_schemas_may_have_anchors(words: str) -> None:
+    tables = ("shop.orders", "bank.shop", "shops.orders")
+    assert taken(of_debezium(database__include__list=words), *tables) == {"shop.orders"}
+    left = taken(of_debezium(database__exclude__list=words), *tables)
+    assert left == {"bank.shop", "shops.orders"}
+    both = of_debezium(database__include__list=words, table__include__list=r".*\.orders")
+    assert taken(both, *tables) == {"shop.orders"}
+
+
+@pytest.mark.parametrize("words", ["(?!secret$).*", "(^shop$)"])
+@pytest.mark.parametrize("which", ["include", "exclude"])
+def test_debeziums_schemas_that_would_fit_others_are_an_error(words: str, which: str) -> None:
+    made = of_debezium(**{f"database__{which}__list": words})
+    assert f"database.{which}.list" in errors(made)
+
+
 def test_debeziums_topics_keep_their_names_where_tables_are_named() -> None:
     made = of_debezium(table__include__list=r"shop.orders,shop\.items")
     assert made.keys["loader.source.dynamicTopic"] == (
