@@ -26,6 +26,7 @@ RULE = re.compile(
     r"(/(?:\\.|[^/\\])*/|[^.,/]+?)\s*(\.[^,]*)?(?:,|\Z)",
     re.IGNORECASE,
 )
+QUOTES = "`'\""
 
 
 def is_maxwell(settings: Mapping[str, str]) -> bool:
@@ -155,10 +156,11 @@ def _part(word: str, is_database: bool = False) -> str:
     word = word.strip()
     if word == "*":
         return r"[^.]*"
+    # Names are expressions, too: Maxwell puts anchors around them.
+    regex = f"^{word.strip(QUOTES)}$"
     if word.startswith("/"):
-        # Maxwell looks for it anywhere in the name.
-        return part_of_name(word[1:-1], "[^.]*", is_database)
-    return re.escape(word.strip("`'\""))
+        regex = word[1:-1]
+    return part_of_name(regex, "[^.]*", is_database)
 
 
 def _dead_letters(made: Conversion, key: str, value: str) -> None:

@@ -374,6 +374,8 @@ def test_a_list_of_columns_must_be_one_of_each_table(tables: str, is_error: bool
         ("exclude: *.*, include: *./^tmp|^my|data$/", {"tmp_x", "my_secret", "secret_data"}),
         ("exclude: *.*, include: /ho/./^(orders|tmp_x)$/", {"orders", "tmp_x"}),
         ("exclude: *.*, include: *./^(?!.*_)/", {"orders"}),
+        ("exclude: *.*, include: shop.'tmp_[x-z]'", {"tmp_x"}),
+        ("exclude: *.*, include: shop.`orders|_x`", {"orders", "tmp_x", "old_tmp_x", "border_x"}),
     ],
 )
 def test_maxwells_regular_expressions_fit_a_part_of_a_name(rules: str, read: set[str]) -> None:
