@@ -24,12 +24,20 @@ from cdcbus.tasks.zookeeper.znode import answer, get_children
 @dataclass(slots=True)
 class PorterTree:
     """The content of the tree. `tasks`: by id, as porter's JSON. `positions`: by task and swimlane.
-    `sources`: by name. `found`: what could not be carried over."""
+    `sources`: by name. `unread`: why others cannot be read, by name. `found`: what could not be
+    carried over."""
 
     tasks: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     positions: dict[str, dict[str, str]] = field(default_factory=dict)
     sources: dict[str, NamedSource] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
     found: Diagnostics = field(default_factory=Diagnostics)
+
+    def source(self, name: str) -> NamedSource | None:
+        """A source by name, or None. Raises ConfigError for one that cannot be read."""
+        if name in self.unread:
+            raise ConfigError(self.unread[name])
+        return self.sources.get(name)
 
 
 @contextmanager
@@ -63,8 +71,9 @@ def porter_tree(where: str) -> PorterTree:
             try:
                 source = nodes.get(name)
             except ConfigError as error:
-                # One damaged znode does not keep the rest from being carried over.
-                tree.found.error(0, source_path(name), f"not carried over: {error}")
+                # It keeps only those tasks that name it from being carried over.
+                tree.unread[name] = str(error)
+                tree.found.warning(0, source_path(name), f"not carried over: {error}")
                 continue
             if source is not None:
                 tree.sources[name] = source

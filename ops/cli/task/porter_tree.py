@@ -48,7 +48,7 @@ def import_tree(
 
 def _inspected(tree: PorterTree, text: str, bus: BusSettings, severity: Severity) -> Inspection:
     # The tree's own sources win over those of this machine.
-    lookup = first_of(tree.sources.get, bus.local_source_lookup())
+    lookup = first_of(tree.source, bus.local_source_lookup())
     return inspect_text(text, bus.filling, severity, lookup)
 
 

@@ -232,6 +232,30 @@ def test_what_cannot_be_carried_over_is_named_and_nothing_is_stored(
     assert client.exists("/ours/datas/task") is None
 
 
+def test_a_source_that_is_switched_off_keeps_only_tasks_that_name_it_here(
+    client: KazooClient, porter: str, zookeeper: str, name: str, tmp_path: Path
+) -> None:
+    off = json.dumps({**SOURCE, "using": False}).encode()
+    client.create("/porter/datas/datesource/former", off)
+    ours = f"{zookeeper}/{name}/ours"
+    said = imported(ours, "--porter", porter).stderr
+    assert "/datas/datesource/former: not carried over: source former is switched off" in said
+    assert client.get_children("/ours/datas/datesource") == ["target"]
+    assert client.exists("/ours/datas/task/242/dist/SHOP")
+    # One of the same name on this machine leads elsewhere.
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "target.properties").write_text("url=jdbc:mysql://other/db\n")
+    client.set("/porter/datas/datesource/target", off)
+    client.delete("/ours", recursive=True)
+    environ = {"CDCBUS_ZOOKEEPER": ours, "CDCBUS_SOURCES_DIRECTORY": str(sources)}
+    words = ["task", "import", "--porter", porter]
+    refused = CliRunner().invoke(main, words, env=environ)
+    assert refused.exit_code == 1
+    assert "loader.source.sourceName: source target is switched off" in refused.stderr
+    assert client.exists("/ours/datas/task") is None
+
+
 def test_a_wrong_chroot_is_named_and_not_made(
     client: KazooClient, zookeeper: str, name: str
 ) -> None:
