@@ -138,7 +138,7 @@ def _topics(made: Conversion, prefix: str) -> None:
         made.error("topic.prefix", "there is none; name a topic in loader.source.topic")
         return
     made.put("loader.source.topic", prefix)
-    patterns = split_regexes(made.settings.get("table.include.list", ""))
+    patterns = _whole(made.settings.get("table.include.list", ""))
     rules: list[str] = []
     for pattern in patterns:
         # A pattern has no single topic, so one is enough to name all topics in another way.
@@ -149,6 +149,10 @@ def _topics(made: Conversion, prefix: str) -> None:
         rules.append(f"{prefix}.{schema}.{table}:{schema}\\.{table}")
     if rules:
         made.put("loader.source.dynamicTopic", ",".join(rules))
+        made.note(
+            "topic.prefix",
+            "topics are spelled as in table.include.list, in Debezium as the server's tables are",
+        )
         return
     made.put("loader.source.dynamicTopic", r".*\..*")
     made.warning(
@@ -216,9 +220,19 @@ def _tls(made: Conversion, key: str, value: str) -> None:
     made.put("consumer.source.sslMode", TLS_MODES.get(mode, mode.replace("_", "-")))
 
 
+def _whole(text: str) -> list[str]:
+    """The expressions of a list, without the anchors that each has anyway."""
+    return list(map(_unanchored, split_regexes(text)))
+
+
+def _unanchored(regex: str) -> str:
+    # An escaped $ is a part of the name.
+    return re.sub(r"\A\^|(?<!\\)\$\Z", "", regex)
+
+
 def _columns_in(made: Conversion, key: str, value: str, ours: str, text: str = "") -> None:
     """Maps columns given as schema.table.column, each by its name."""
-    for pattern in split_regexes(value):
+    for pattern in _whole(value):
         table, _, column = pattern.rpartition(".")
         # The dot before the column may be escaped, as the list holds regular expressions.
         found = literal_table(table.removesuffix("\\"))
@@ -234,13 +248,13 @@ def _check_columns(made: Conversion) -> None:
     """Makes an error of a list of columns to send where a table may have none in it: Debezium hides
     all columns that are not in the list."""
     key = "column.include.list"
-    columns = split_regexes(made.settings.get(key, ""))
+    columns = _whole(made.settings.get(key, ""))
     if not columns:
         return
     named = set()
     for pattern in columns:
         named.add(literal_table(pattern.rpartition(".")[0].removesuffix("\\")))
-    for table in split_regexes(made.settings.get("table.include.list", "")) or [""]:
+    for table in _whole(made.settings.get("table.include.list", "")) or [""]:
         if (literal := literal_table(table)) is None or literal not in named:
             made.error(
                 key,
@@ -263,7 +277,7 @@ def _masked(made: Conversion, key: str, value: str) -> None:
 def _keys(made: Conversion, key: str, value: str) -> None:
     for item in filter(None, map(str.strip, value.split(";"))):
         table, _, columns = item.partition(":")
-        found = literal_table(table)
+        found = literal_table(_unanchored(table))
         if found is None:
             made.error(key, f"not carried over: {table} is no name of a table; name each")
         else:

@@ -250,6 +250,26 @@ def test_debeziums_masks_and_left_out_columns_never_get_lost() -> None:
     assert {"transforms", "database.ssl.keystore", "skipped.operations"} <= errors(made).keys()
 
 
+@pytest.mark.parametrize("column", ["shop.person.pin$", r"^shop\.person\.pin", "^shop.person.pin$"])
+def test_debeziums_names_may_have_anchors(column: str) -> None:
+    table = column.replace(".pin", "").removesuffix("\\")
+    made = of_debezium(
+        column__exclude__list=column,
+        table__include__list=table,
+        message__key__columns=f"{table}:id",
+    )
+    keys = made.finished()
+    assert errors(made) == {}
+    assert keys["mapper[0].ignore"] == "pin"
+    assert keys["mapper[0].table"] == "person,person"
+    assert keys["loader.source.dynamicTopic"] == r"dbserver1.shop.person:shop\.person"
+    assert keys["loader.source.partitionKey.shop.person"] == "id"
+
+
+def test_an_escaped_dollar_of_debezium_is_no_anchor() -> None:
+    assert "column.exclude.list" in errors(of_debezium(column__exclude__list=r"shop.person.pin\$"))
+
+
 def test_debeziums_old_names_and_its_server_are_understood() -> None:
     old = debezium.from_debezium(
         debezium.connector_of(
