@@ -24,6 +24,7 @@ from cdcbus.tasks.foreign.regexes import either, part_of_name, split_regexes
 
 TOOL = "Debezium"
 SERVER_PREFIX = "debezium.source."
+SERVER_PRODUCER = "debezium.sink.kafka.producer."
 CONNECTORS = ("io.debezium.connector.mysql.MySqlConnector",
               "io.debezium.connector.mariadb.MariaDbConnector")  # fmt: skip
 # Debezium's modes -> those of consumer.snapshot: no_data and its like read schemas only.
@@ -64,12 +65,14 @@ def connector_of(settings: Mapping[str, str]) -> dict[str, str]:
     is_server = f"{SERVER_PREFIX}connector.class" in settings
     own: dict[str, str] = {}
     for key, value in settings.items():
-        # Debezium Server's other settings are about itself.
-        if key.startswith(SERVER_PREFIX) or not is_server:
+        if not is_server or key.startswith(SERVER_PREFIX):
             name = key.removeprefix(SERVER_PREFIX)
             own[OLD_NAMES.get(name, name)] = value
-    if is_server and "debezium.sink.kafka.producer.bootstrap.servers" in settings:
-        own["kafka.bootstrap.servers"] = settings["debezium.sink.kafka.producer.bootstrap.servers"]
+        elif key.startswith(SERVER_PRODUCER):
+            own[f"producer.override.{key.removeprefix(SERVER_PRODUCER)}"] = value
+        # Debezium Server's other settings are about itself.
+        elif key.startswith("debezium."):
+            own[key] = value
     return own
 
 
@@ -164,7 +167,6 @@ def _topics(made: Conversion, prefix: str) -> None:
 
 def _servers(made: Conversion) -> None:
     for key in (
-        "kafka.bootstrap.servers",
         "producer.override.bootstrap.servers",
         "schema.history.internal.kafka.bootstrap.servers",
         "database.history.kafka.bootstrap.servers",
@@ -308,6 +310,14 @@ def _override(made: Conversion, key: str, value: str) -> None:
         made.put(f"kafka.{option}", value)
 
 
+def _sink(made: Conversion, key: str, value: str) -> None:
+    if value != "kafka":
+        made.error(
+            key, f"{value}: rows go to Kafka; name brokers and a topic in loader.source.servers "
+            "and loader.source.topic"
+        )  # fmt: skip
+
+
 def _gtid_sources(made: Conversion, key: str, value: str) -> None:
     try:
         # Debezium takes regular expressions, consumer.source.excludeGtidSources takes names only.
@@ -327,6 +337,7 @@ def _done(made: Conversion, key: str, value: str) -> None:
 
 
 _ENGINE = "sizes, threads and pauses are Debezium's own"
+_FORM = "see the finding on the form of records"
 _VALUES = "values are written as docs/values.md says"
 RULES: dict[str, Rule] = {
     "name": Rule(convert=_done),
@@ -420,15 +431,23 @@ RULES: dict[str, Rule] = {
     "schema.history.internal": inside("the schema history is kept beside the position"),
     "database.history.*": inside("the schema history is kept beside the position"),
     "database.history": inside("the schema history is kept beside the position"),
-    "kafka.bootstrap.servers": Rule(convert=_done),
+    "producer.override.key.serializer": inside(_FORM),
+    "producer.override.value.serializer": inside(_FORM),
     "producer.override.*": Rule(convert=_override),
-    "transforms*": Rule(
-        severity=Severity.ERROR,
-        sentence="not carried over: say what they do by mapper[i] or an event processor",
+    # The second name of each is Debezium Server's.
+    **dict.fromkeys(
+        ("transforms*", "debezium.transforms*"),
+        Rule(
+            severity=Severity.ERROR,
+            sentence="not carried over: say what they do by mapper[i] or an event processor",
+        ),
     ),
-    "predicates*": Rule(
-        severity=Severity.ERROR, sentence="not carried over: they belong to transforms"
+    **dict.fromkeys(
+        ("predicates*", "debezium.predicates*"),
+        Rule(severity=Severity.ERROR, sentence="not carried over: they belong to transforms"),
     ),
+    "debezium.sink.type": Rule(convert=_sink),
+    "debezium.format.*": inside(_FORM),
     "post.processors*": Rule(
         severity=Severity.ERROR,
         sentence="not carried over: say what they do by mapper[i] or an event processor",
@@ -438,7 +457,7 @@ RULES: dict[str, Rule] = {
         sentence="not carried over: say what they do by mapper[i] or an event processor",
     ),
     "key.converter*": inside("the key is the text of the key columns"),
-    "value.converter*": inside("see the finding on the form of records"),
+    "value.converter*": inside(_FORM),
     "errors.tolerance": Rule(
         sentence="not carried over: loader.onError=deadletter sets aside records that Kafka "
         "refuses; nothing else is left out",

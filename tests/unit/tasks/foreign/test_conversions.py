@@ -292,6 +292,46 @@ def test_debeziums_old_names_and_its_server_are_understood() -> None:
     assert debezium.from_debezium(server).keys["loader.source.servers"] == "k9:9092"
 
 
+def of_server(**more: str) -> Conversion:
+    settings = {f"debezium.source.{key}": value for key, value in DEBEZIUM.items()}
+    return debezium.from_debezium(
+        debezium.connector_of({**settings, "quarkus.http.port": "8080", **spelled(more)})
+    )
+
+
+def test_debezium_servers_own_settings_are_not_dropped_without_a_word() -> None:
+    made = of_server(
+        debezium__transforms="keep",
+        debezium__transforms__keep__type="io.debezium.transforms.Filter",
+        debezium__predicates="p",
+        debezium__sink__type="kinesis",
+        debezium__format__value="json",
+        debezium__brand__new="1",
+    )
+    assert errors(made).keys() == {
+        "debezium.transforms",
+        "debezium.transforms.keep.type",
+        "debezium.predicates",
+        "debezium.sink.type",
+    }
+    assert "debezium.brand.new" in warned(made)
+    assert "debezium.format.value" in said(made)
+    assert "quarkus.http.port" not in said(made)
+
+
+def test_debezium_servers_options_of_kafka_are_carried_over() -> None:
+    made = of_server(
+        debezium__sink__type="kafka",
+        debezium__sink__kafka__producer__bootstrap__servers="k9:9092",
+        debezium__sink__kafka__producer__security__protocol="SSL",
+        debezium__sink__kafka__producer__key__serializer="org.x.StringSerializer",
+    )
+    assert errors(made) == {}
+    assert made.keys["loader.source.servers"] == "k9:9092"
+    assert made.keys["kafka.security.protocol"] == "SSL"
+    assert not [key for key in made.keys if "serializer" in key]
+
+
 def test_another_connector_is_refused() -> None:
     with pytest.raises(ConfigError, match="does not read MySQL or MariaDB"):
         of_debezium(connector__class="io.debezium.connector.postgresql.PostgresConnector")
