@@ -21,6 +21,8 @@ from cdcbus.tasks.foreign.regexes import either, split_regexes
 
 TOOL = "canal"
 DESTINATION = "canal.instance.destination"
+# The parts of a position, each a setting.
+PLACE = "journal.name", "position", "timestamp", "gtid"
 
 
 def is_canal(settings: Mapping[str, str]) -> bool:
@@ -207,9 +209,15 @@ RULES: dict[str, Rule] = {
         severity=Severity.ERROR, sentence="not carried over: rows that it leaves out would be sent"
     ),
     "canal.instance.gtidon": inside("GTIDs are kept beside each position, and used at a failover"),
+    "canal.instance.master.sslMode": Rule("consumer.source.sslMode"),
+    **dict.fromkeys(
+        (f"canal.instance.master.{name}" for name in PLACE), Rule(convert=lambda *_: None)
+    ),
+    **all_inside(
+        "the place on another server is found by GTID or time",
+        *PLACE, prefix="canal.instance.standby.",
+    ),
     # Exact names are looked up first, wherever they stand; then the first pattern that matches.
-    "canal.instance.master.*": Rule(convert=lambda *_: None),
-    "canal.instance.standby.*": inside("the place on another server is found by GTID or time"),
     "canal.instance.detecting.enable": Rule(convert=_detecting),
     "canal.instance.detecting.*": inside("see canal.instance.detecting.enable"),
     "canal.instance.connectionCharset": inside("each column's own character set counts"),

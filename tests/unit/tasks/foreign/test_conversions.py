@@ -162,6 +162,20 @@ def test_a_bracket_in_a_class_of_characters_joins_no_regular_expressions() -> No
     assert taken(made, "db.a(b", "db.c", "db.d") == {"db.d"}
 
 
+def test_canals_tls_is_carried_over_and_nothing_else_of_its_servers_is_dropped() -> None:
+    made = of_canal(
+        canal__instance__master__sslMode="VERIFY_CA",
+        canal__instance__master__brandNew="1",
+        canal__instance__standby__brandNew="1",
+        canal__instance__standby__position="4",
+    )
+    assert taken(made, "shop.a")
+    assert made.keys["consumer.source.sslMode"] == "VERIFY_CA"
+    assert {"canal.instance.master.brandNew", "canal.instance.standby.brandNew"} <= warned(made)
+    assert "canal.instance.standby.position" in said(made)
+    assert "canal.instance.master.position" not in said(made)
+
+
 def test_canal_without_a_place_does_not_begin_at_the_end() -> None:
     made = of_canal(canal__instance__master__journal__name="")
     assert "consumer.offset" not in made.keys
