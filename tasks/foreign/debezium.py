@@ -39,6 +39,7 @@ SNAPSHOTS = {
     "recovery": "never",
     "schema_only_recovery": "never",
 }
+NEW_TOPICS = "topic.creation.default."
 TLS_MODES = {
     "disable": "disabled",
     "trust": "required",
@@ -294,9 +295,8 @@ def _skipped(made: Conversion, key: str, value: str) -> None:
 
 
 def _new_topics(made: Conversion, key: str, value: str) -> None:
-    prefix = "topic.creation.default."
-    partitions = made.settings.get(f"{prefix}partitions", "1")
-    replicas = made.settings.get(f"{prefix}replication.factor", "-1")
+    partitions = made.settings.get(f"{NEW_TOPICS}partitions", "1")
+    replicas = made.settings.get(f"{NEW_TOPICS}replication.factor", "-1")
     # -1 means the broker's own number, which createTopic cannot say.
     if not partitions.isdigit() or not replicas.isdigit():
         made.warning(key, "not carried over: loader.source.createTopic=PARTITIONS:REPLICAS")
@@ -363,7 +363,11 @@ RULES: dict[str, Rule] = {
     "column.truncate.*": Rule(convert=_masked),
     "column.propagate.source.type": inside(_VALUES),
     "topic.prefix": Rule(convert=_done),
-    "topic.creation.default.*": Rule(convert=_new_topics),
+    f"{NEW_TOPICS}partitions": Rule(convert=_new_topics),
+    f"{NEW_TOPICS}replication.factor": Rule(convert=_new_topics),
+    f"{NEW_TOPICS}*": Rule(
+        sentence="not carried over: create the topics with it, or they get the broker's default"
+    ),
     "topic.creation.*": Rule(sentence="not carried over: loader.source.createTopic is for all"),
     "topic.*": Rule(sentence="not carried over: loader.source.dynamicTopic names topics"),
     "message.key.columns": Rule(convert=_keys),
@@ -456,6 +460,11 @@ RULES: dict[str, Rule] = {
         severity=Severity.ERROR,
         sentence="not carried over: say what they do by mapper[i] or an event processor",
     ),
+    "exactly.once.support": Rule(
+        sentence="not carried over: loader.source.transaction=true writes records in transactions "
+        "with the position",
+        default="requested",
+    ),
     "key.converter*": inside("the key is the text of the key columns"),
     "value.converter*": inside(_FORM),
     "errors.tolerance": Rule(
@@ -471,7 +480,7 @@ RULES: dict[str, Rule] = {
         "tasks.max", "max.*", "poll.interval.ms", "connect.*", "connection.*", "retriable.*",
         "min.row.count.to.stream.results", "database.connection*", "database.query.*",
         "database.initial.statements", "database.jdbc.driver", "database.protocol",
-        "database.timezone", "exactly.once.support", "transaction.*", "custom.metric.tags",
+        "database.timezone", "transaction.*", "custom.metric.tags",
         "notification.*", "internal.*", "binlog.buffer.size", "use.nongraceful.disconnect",
         "executor.*", "streaming.*", "extended.headers.enabled", "openlineage.*", "query.*",
     ),

@@ -195,6 +195,8 @@ RULES: dict[str, Rule] = {
     "replica_server_id": Rule("consumer.source.slaveId"),
     "client_id": Rule(convert=_done),
     "producer": Rule(convert=_producer),
+    # It is used whatever `producer` says.
+    "custom_producer.factory": Rule(convert=_producer),
     "kafka_topic": Rule(convert=_done),
     "kafka.bootstrap.servers": Rule("loader.source.servers"),
     "kafka.acks": inside("all replicas acknowledge each record"),

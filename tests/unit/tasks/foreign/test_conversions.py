@@ -280,6 +280,19 @@ def test_debeziums_names_may_have_anchors(column: str) -> None:
     assert keys["loader.source.partitionKey.shop.person"] == "id"
 
 
+def test_what_debezium_asks_of_kafka_is_not_dropped_without_a_word() -> None:
+    made = of_debezium(
+        topic__creation__default__partitions="3",
+        topic__creation__default__replication__factor="2",
+        topic__creation__default__cleanup__policy="compact",
+        exactly__once__support="required",
+    )
+    assert made.keys["loader.source.createTopic"] == "3:2"
+    assert {"topic.creation.default.cleanup.policy", "exactly.once.support"} <= warned(made)
+    assert "topic.creation.default.partitions" not in said(made)
+    assert "exactly.once.support" not in said(of_debezium(exactly__once__support="requested"))
+
+
 def test_an_escaped_dollar_of_debezium_is_no_anchor() -> None:
     assert "column.exclude.list" in errors(of_debezium(column__exclude__list=r"shop.person.pin\$"))
 
@@ -493,6 +506,7 @@ def test_a_rule_of_maxwell_that_cannot_be_carried_over_is_an_error(rules: str) -
     ("key", "value"),
     [
         ("producer", "kinesis"),
+        ("custom_producer.factory", "org.x.Factory"),
         ("javascript", "f.js"),
         ("encrypt", "data"),
         ("output_naming_strategy", "underscore_to_camelcase"),
