@@ -44,7 +44,8 @@ def refusal(comparison: Comparison) -> str:
     if not subject.is_found_by_key or own != set(source.mapped.schema.key):
         return (
             "its key is not the source's own, copied unchanged, or has texts of a character set "
-            "other than utf8 and latin1, by which rows are not looked up, so they cannot be locked"
+            "other than utf8 and latin1, or texts whose last blanks the target drops, by which "
+            "rows are not looked up, so they cannot be locked"
         )
     return ""
 

@@ -20,8 +20,8 @@ from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
 from cdcbus.plugins.transform.processor import Processor
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.control.source_of import Feed, MappedTable
-from cdcbus.tasks.verify.cells import Form, Forms, as_it_is, forms_of
-from cdcbus.tasks.verify.sql.pairs import INTEGERS, Pair, pair_of, target_terms
+from cdcbus.tasks.verify.cells import VARYING, Form, Forms, as_it_is, forms_of
+from cdcbus.tasks.verify.sql.pairs import INTEGERS, TEXTS, Pair, pair_of, target_terms
 from cdcbus.tasks.verify.sql.text import is_comparable, quoted
 
 Cells = tuple[Cell, ...]
@@ -296,10 +296,22 @@ def _is_found(source: SourceTable, target: TargetTable, names: Sequence[str]) ->
         )
     if source.key_pairs is None:
         return False
-    for name, column in zip(names, source.key_columns, strict=True):
-        if target.columns[name].type in FILLED_UP and column.data_type != "char":
-            return False
-    return True
+    theirs = [target.columns[name] for name in names]
+    return not any(map(_drops_blanks, source.key_columns, theirs))
+
+
+def _drops_blanks(source: TableColumn, column: TargetColumn) -> bool:
+    """Whether the target's column drops blanks at the end of a text that the source's has: it fills
+    all texts up with blanks, or cuts those for which it has no room."""
+    # Which has none.
+    if source.data_type == "char":
+        return False
+    if column.type in FILLED_UP:
+        return True
+    if source.data_type not in TEXTS or column.type not in VARYING or column.length is None:
+        return False
+    # A TEXT has no size.
+    return not source.size or source.size > column.length
 
 
 def _is_whole_in_oracle(source: TableColumn, column: TargetColumn) -> bool:

@@ -12,15 +12,18 @@ from cdcbus.tasks.verify import compare, scan
 from cdcbus.tasks.verify.report import Example, Kind
 from cdcbus.tasks.verify.subject import Subject, Way
 from tests.unit.tasks.verify.two_sides import (
+    INT,
     Clock,
     World,
     buckets,
     counted,
+    mapped,
     rows,
     streamed,
     streamed_by_key,
     subject,
     two_sources,
+    with_short_key,
 )
 
 
@@ -53,6 +56,25 @@ def test_of_a_missing_row_all_cells_are_shown() -> None:
     [example] = World([("1", "x")], [], shows_values=True).comparison.run().examples
     assert (example.source, example.target) == ({"id": "1", "name": "x"}, None)
     assert example.columns == ()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "wanted"),
+    [
+        ([("abc", "a")], {}),
+        ([("abc", "b")], {Kind.DIFFERENT: 1}),
+        ([], {Kind.MISSING: 1}),
+    ],
+)
+def test_a_row_whose_key_has_lost_its_last_blanks_at_the_target_is_the_sources(
+    theirs: list[tuple[str, str]], wanted: dict[Kind, int]
+) -> None:
+    """The source finds it only with them, by a collation without padding."""
+    what = subject([mapped({**INT, "id": "varchar(9)"})], with_short_key(3))
+    world = World([("abc   ", "a")], theirs, what)
+    # So that no number of rows is looked at in the end.
+    world.clock.is_moving = True
+    assert counted(world) == wanted
 
 
 # rows without a key

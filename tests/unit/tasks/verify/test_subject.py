@@ -16,7 +16,7 @@ from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.ddl.table_schema import NAMED
 from cdcbus.tasks.verify.subject import Way
-from tests.unit.tasks.verify.two_sides import INT, PG_INT, mapped, subject, target
+from tests.unit.tasks.verify.two_sides import INT, PG_INT, mapped, subject, target, with_short_key
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,28 @@ def test_the_type_of_the_key_tells_the_way(own: str, theirs: str, way: Way) -> N
     found = subject([mapped({**INT, "id": own})], target({**PG_INT, "id": theirs}))
     assert found.way is way
     assert found.is_found_by_key is (way is not Way.STREAM)
+
+
+@pytest.mark.parametrize(
+    ("own", "length", "is_found"),
+    [
+        ("varchar(9)", 9, True),
+        ("varchar(9)", 8, False),
+        ("varchar(9)", None, True),
+        ("text", 9, False),
+        ("char(9)", 8, True),
+        ("enum('a','b')", 8, True),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["postgresql", "mysql"])
+def test_a_key_whose_last_blanks_the_target_cuts_is_not_looked_up(
+    own: str, length: int | None, is_found: bool, dialect: str
+) -> None:
+    table = with_short_key(length, dialect)
+    charsets = {"id": "utf8mb4", "name": "utf8mb4"}
+    found = subject([mapped({**INT, "id": own})], table, charsets=charsets)
+    assert found.is_found_by_key is is_found
+    assert found.way is (Way.BUCKETS if is_found else Way.STREAM)
 
 
 def test_rows_in_oracle_are_looked_up_by_whole_numbers_only() -> None:

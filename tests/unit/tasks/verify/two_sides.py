@@ -55,7 +55,9 @@ def mapped(
     zone: tzinfo | None = None,
 ) -> MappedTable:
     columns = tuple(
-        TableColumn(each, type_, "utf8mb4" if "char" in type_ else "", each not in key)
+        TableColumn(
+            each, type_, "utf8mb4" if "char" in type_ or type_ == "text" else "", each not in key
+        )
         for each, type_ in types.items()
     )
     uniques = (UniqueKey(PRIMARY, tuple(key)),) if key else ()
@@ -69,6 +71,13 @@ def target(
 ) -> TargetTable:
     columns = {name: TargetColumn(name, type_, declared=type_) for name, type_ in types.items()}
     return TargetTable(ORDERS, columns, tuple(key), dialect=dialect)
+
+
+def with_short_key(length: int | None, dialect: str = "postgresql") -> TargetTable:
+    """A target whose key is a VARCHAR of this length."""
+    kind = {"postgresql": "character varying", "mysql": "varchar"}[dialect]
+    table = target({"id": kind, "name": kind}, dialect=dialect)
+    return replace(table, columns={**table.columns, "id": TargetColumn("id", kind, length)})
 
 
 def subject(
@@ -173,8 +182,9 @@ def _numbers(key: Cells) -> list[int]:
 
 
 def bucket_of(row: Cells) -> int:
-    """By the last digit of the first cell."""
-    return int((row[0] or "0")[-1])
+    """By the last digit of the first cell; 0 without one."""
+    last = (row[0] or "")[-1:]
+    return int(last) if last.isdigit() else 0
 
 
 class Clock:
