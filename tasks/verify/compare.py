@@ -146,6 +146,7 @@ class Comparison:
             self.report,
             self._count,
             self._is_of_others,
+            MOST_SUSPECTS,
             self.options.sample,
         )
 

@@ -7,14 +7,15 @@ row where checksums differ or there are none.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from threading import Thread
 from typing import Final, TypeVar
 
 from cdcbus.tasks.verify.report import TableReport
-from cdcbus.tasks.verify.row_numbers import Key, is_between, numbered
+from cdcbus.tasks.verify.row_numbers import Key, is_between, numbered, surplus_in
 from cdcbus.tasks.verify.sides import SourceSide, TargetSide
 from cdcbus.tasks.verify.sql.checksums import BUCKETS, Sums
 from cdcbus.tasks.verify.sql.keys import EVERYTHING
@@ -38,9 +39,10 @@ Answer = TypeVar("Answer")
 @dataclass(slots=True)
 class Scan:
     """One pass over a table. `report`: receives the numbers of chunks. `count`: called with the
-    numbers of rows of both sides that are done, after each chunk. `sample`: the share of chunks to
-    compare. `is_of_others`: whether a key can belong to another task, by the source's sum of its
-    rows minus the target's."""
+    numbers of rows of both sides that are done, after each chunk. `is_of_others`: whether a key can
+    belong to another task, by the source's sum of its rows minus the target's. `most`: of the keys
+    that only the target has, how many one chunk may have, so that they fit into memory: with one
+    more the rest of it is not read. `sample`: the share of chunks to compare."""
 
     subject: Subject
     sources: Sequence[SourceSide]
@@ -48,6 +50,7 @@ class Scan:
     report: TableReport
     count: Callable[[int, int], None]
     is_of_others: Callable[[int], bool]
+    most: int
     sample: float = 1.0
     _unproved: int = 0
     """The number of successive chunks whose digests differed although their sums did not: one side
@@ -241,12 +244,13 @@ class Scan:
     def _rows(
         self,
         sources: Sequence[Iterable[Cells]],
-        target: Iterable[Cells],
+        target: Generator[Cells, None, None],
         is_part: Callable[[Key], bool] | None = None,
     ) -> set[Key]:
-        """The keys whose rows differ between the two sides."""
+        """The keys whose rows differ between the two sides. Where more than `most` are the target's
+        alone, only such ones: then it was not read to its end."""
         left: dict[Key, int] = {}
-        own = theirs = 0
+        own = 0
         places = self.subject.key
         for side, rows in zip(self.sources, sources, strict=True):
             expect = side.table.expect
@@ -256,18 +260,44 @@ class Scan:
                     if is_part is None or is_part(key):
                         own += 1
                         left[key] = left.get(key, 0) + number
+        # Closed at once where it is left before its end, as its connection is needed.
+        with closing(target):
+            theirs, is_whole = self._subtract(left, target, is_part)
+        self.count(own, theirs)
+        if not is_whole:
+            return {key for key, number in left.items() if surplus_in(number)}
+        return {key for key, number in left.items() if not self.is_of_others(number)}
+
+    def _subtract(
+        self,
+        left: dict[Key, int],
+        target: Iterable[Cells],
+        is_part: Callable[[Key], bool] | None,
+    ) -> tuple[int, bool]:
+        """Subtracts the target's rows from `left`, the source's. Returns how many these are, and
+        False where more than `most` keys are the target's alone, after which it reads no more."""
+        places = self.subject.key
+        theirs = extra = 0
         for cells in target:
             key, number = numbered(cells, places)
-            if is_part is None or is_part(key):
-                theirs += 1
-                # Equal rows cancel out, so that only differing keys stay in memory.
-                rest = left.get(key, 0) - number
-                if rest:
-                    left[key] = rest
-                else:
-                    del left[key]
-        self.count(own, theirs)
-        return {key for key, number in left.items() if not self.is_of_others(number)}
+            if is_part is not None and not is_part(key):
+                continue
+            theirs += 1
+            known = left.get(key)
+            if known is None:
+                # The target may have any number of such rows, so others' are not kept.
+                if self.is_of_others(-number):
+                    continue
+                left[key] = -number
+                extra += 1
+                if extra > self.most:
+                    return theirs, False
+            # Equal rows cancel out, so that only differing keys stay in memory.
+            elif rest := known - number:
+                left[key] = rest
+            else:
+                del left[key]
+        return theirs, True
 
 
 def _beside(ask: Callable[[], Answer]) -> Future[Answer]:

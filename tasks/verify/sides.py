@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -219,7 +219,9 @@ class TargetSide:
             # A target in MySQL is read as a source is, so that both sides give one form.
             self._select, self._read = selection(declared)
 
-    def rows(self, where: str = EVERYTHING, *, is_narrowed: bool = True) -> Iterator[Cells]:
+    def rows(
+        self, where: str = EVERYTHING, *, is_narrowed: bool = True
+    ) -> Generator[Cells, None, None]:
         """The rows, in the form that is compared. `is_narrowed`: only those that are compared."""
         narrowed = f"({self._where}) AND " if is_narrowed else ""
         sql = f"SELECT {self._select} FROM {self._name} WHERE {narrowed}{where}"

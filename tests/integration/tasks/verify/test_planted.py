@@ -445,6 +445,36 @@ def test_many_rows_that_differ_end_the_reading(shop: Shop, monkeypatch: pytest.M
     assert found.table["sourceRows"] == 60
 
 
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_a_target_with_far_more_rows_is_not_read_to_its_end(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """And its connection, which has more of them on the way, is used again."""
+    monkeypatch.setattr(compare, "MOST_SUSPECTS", 50)
+    shop.create("orders", "id BIGINT PRIMARY KEY, word VARCHAR(99)")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+    rows = ", ".join(f"({number}, '{'x' * 90}')" for number in range(2, 20_000))
+    both(shop, target)(f"INSERT INTO {shop.name}.orders VALUES {rows}")
+    found = verify_still(shop, target)
+    assert (found.code, found.table["isCut"], found.table["extra"]) == (1, True, 50)
+    assert found.table["targetRows"] < 100
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_a_key_that_lost_its_last_blanks_at_the_target_is_the_sources(
+    shop: Shop, target: str
+) -> None:
+    """Which does not find it without them."""
+    shop.cursor.execute(f"CREATE TABLE cut (name VARCHAR(9) {exact(shop)} PRIMARY KEY, n INT)")
+    run = both(shop, target)
+    run(f"CREATE TABLE {shop.name}.cut (name VARCHAR(3) PRIMARY KEY, n INT)")
+    shop.cursor.execute("INSERT INTO cut VALUES ('abc   ', 1), ('abd  ', 1), ('abe ', 1)")
+    run(f"INSERT INTO {shop.name}.cut VALUES ('abc   ', 1), ('abd  ', 2)")
+    found = verify_still(shop, target, "--prune", "--dry-run")
+    counts = [found.table[each] for each in ("different", "missing", "extra")]
+    assert (counts, found.table.get("planned")) == ([1, 1, 0], None), found.output
+
+
 def test_the_source_is_read_no_faster_than_wanted(shop: Shop) -> None:
     shop.create("orders", "id BIGINT PRIMARY KEY")
     fill_numbers(shop)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from cdcbus.plugins.errors import TargetUnavailable
-from cdcbus.tasks.verify import scan
+from cdcbus.tasks.verify import compare, scan
 from cdcbus.tasks.verify.report import Example, Kind
 from cdcbus.tasks.verify.sql.checksums import Sums
-from cdcbus.tasks.verify.subject import Subject, Way
+from cdcbus.tasks.verify.subject import Cells, Subject, Way
 from tests.unit.tasks.verify.two_sides import (
     World,
     buckets,
     counted,
     rows,
     streamed,
+    streamed_by_key,
     subject,
     two_sources,
 )
@@ -50,6 +51,38 @@ def test_rows_outside_of_the_sources_keys_are_extra(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(scan, "CHUNK_ROWS", 1)
     world = World(rows(5, 6), rows(-7, 5, 6, 99))
     assert counted(world) == {Kind.EXTRA: 2}
+
+
+@pytest.mark.parametrize("what", [subject, buckets, streamed, streamed_by_key])
+@pytest.mark.parametrize("own", [[], [1, 2]])
+def test_a_target_with_far_more_rows_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, what: Callable[[], Subject], own: list[int]
+) -> None:
+    """As an archive, whose rows would not fit into memory. All that is found is extra."""
+    monkeypatch.setattr(compare, "MOST_SUSPECTS", 5)
+    world = World(rows(*own), rows(*range(1, 1000)), what())
+    assert counted(world) == {Kind.EXTRA: 5}
+    report = world.comparison.report
+    assert (report.is_cut, report.result) == (True, "different")
+    assert report.target_rows <= 8
+
+
+def test_rows_of_others_are_counted_while_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not kept until all of them are read."""
+    world = World(rows(1), rows(*range(1, 1000)))
+    world.comparison.others = ["8"]
+    counts = []
+    read = world.target.rows
+
+    def reading(where: str) -> Iterator[Cells]:
+        for row in read(where):
+            yield row
+            counts.append(world.comparison.report.of_others)
+
+    monkeypatch.setattr(world.target, "rows", reading)
+    report = world.comparison.run()
+    assert counts == list(range(999))
+    assert (report.result, report.of_others, report.target_rows) == ("equal", 998, 999)
 
 
 def test_a_table_that_is_empty_at_the_source_is_compared_too() -> None:

@@ -302,7 +302,7 @@ def test_a_failed_reading_closes_its_result() -> None:
     reading = at_target(server).rows()
     next(reading)
     with pytest.raises(ZeroDivisionError):
-        reading.throw(ZeroDivisionError())  # type: ignore[attr-defined]
+        reading.throw(ZeroDivisionError())
     assert server.asked[-1] == "CLOSE"
 
 
