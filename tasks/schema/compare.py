@@ -14,6 +14,7 @@ from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.schema.collations import folding, may_merge
+from cdcbus.tasks.schema.create_table import ExistingIndex, lacking_indexes
 from cdcbus.tasks.schema.definition import (
     ColumnDefinition,
     TableDefinition,
@@ -108,6 +109,29 @@ def differences(
     found += _of_keys(wanted, table, collations, on_prefixes)
     found += _only_there(table, columns)
     return sorted(found, key=lambda each: not each.is_lost)
+
+
+def other_indexes(
+    wanted: TableDefinition, there: Sequence[ExistingIndex], dialect: str
+) -> Iterator[Difference]:
+    """Differences where another index has the name of a missing one, which so cannot be made."""
+    for index, other in lacking_indexes(wanted, there, dialect):
+        if other is not None:
+            yield Difference(
+                "",
+                f"index {index.name} is missing, and another one has its name, on "
+                f"{_listed(other.columns)} and {_unique(other.is_unique)}, while the source's is "
+                f"on {_listed(index.columns)} and {_unique(index.is_unique)}: rename or drop it",
+                False,
+            )
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(name or "an expression" for name in columns)
+
+
+def _unique(is_unique: bool) -> str:
+    return "unique" if is_unique else "not unique"
 
 
 def _missing(

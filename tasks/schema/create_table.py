@@ -56,21 +56,35 @@ class ExistingIndex(NamedTuple):
     is_unique: bool
     columns: tuple[str, ...]
 
-    def stands_for(self, index: Index) -> bool:
-        """Whether this index has the name of another one, or serves its purpose."""
-        if self.name == index.name:
-            return True
+    def stands_for(self, index: Index, dialect: str) -> bool:
+        """Whether this index serves the purpose of another one."""
+        shapes = [index.columns]
+        # There a prefix is an expression, of which no more is known than the name.
+        if dialect != "mysql" and self.name == index.name:
+            shapes.append(["" if part.length else part.column or "" for part in index.parts])
         # A unique index also serves where a plain one is wanted, but not the other way round.
-        return list(self.columns) == index.columns and self.is_unique >= index.is_unique
+        return self.is_unique >= index.is_unique and any(
+            list(map(str.lower, shape)) == list(map(str.lower, self.columns)) for shape in shapes
+        )
+
+
+def lacking_indexes(
+    table: TableDefinition, there: Sequence[ExistingIndex], dialect: str
+) -> Iterator[tuple[Index, ExistingIndex | None]]:
+    """The indexes of the definition that an existing table lacks, and the one that has the name."""
+    by_name = {each.name: each for each in there}
+    for index in table.indexes:
+        if not any(each.stands_for(index, dialect) for each in there):
+            yield index, by_name.get(index.name)
 
 
 def missing_indexes(
     table: TableDefinition, there: Sequence[ExistingIndex], dialect: str
 ) -> list[str]:
-    """The statements for the indexes of the definition that an existing table lacks."""
+    """The statements for the indexes that an existing table lacks, and whose names are free."""
     statements = []
-    for index in table.indexes:
-        if not any(each.stands_for(index) for each in there):
+    for index, other in lacking_indexes(table, there, dialect):
+        if other is None:
             statements.append(_create_index(index, table.id, dialect, QUOTING[dialect]))
     return statements
 

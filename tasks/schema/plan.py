@@ -24,7 +24,7 @@ from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
 from cdcbus.tasks.control.source_of import unseen as unseen_of
 from cdcbus.tasks.lineage.case_twins import merged_twins
-from cdcbus.tasks.schema.compare import Difference, differences
+from cdcbus.tasks.schema.compare import Difference, differences, other_indexes
 from cdcbus.tasks.schema.create_table import (
     PLAIN_BACKSLASHES,
     ExistingIndex,
@@ -271,14 +271,15 @@ def _plan(
         for column, collation in connection.execute(COLLATIONS, table.id._asdict()).all():
             collations[column] = _by_effect(connection, collation)
         on_prefixes += connection.execute(ON_PREFIXES, table.id._asdict()).scalars()
-    others = tuple(differences(wanted, table, collations, on_prefixes))
+    others = differences(wanted, table, collations, on_prefixes)
     if not with_indexes:
-        return TablePlan(wanted, True, (), others)
+        return TablePlan(wanted, True, (), tuple(others))
     there = []
     for row in connection.execute(INDEXES[dialect], table.id._asdict()):
         name, is_unique, columns = row
         there.append(ExistingIndex(name, bool(is_unique), tuple(columns.split(BETWEEN))))
-    return TablePlan(wanted, True, tuple(missing_indexes(wanted, there, dialect)), others)
+    others += other_indexes(wanted, there, dialect)
+    return TablePlan(wanted, True, tuple(missing_indexes(wanted, there, dialect)), tuple(others))
 
 
 def _by_effect(connection: Connection, collation: str) -> str:

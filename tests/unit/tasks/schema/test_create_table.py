@@ -6,6 +6,7 @@ import pytest
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.table_schema import PRIMARY
+from cdcbus.tasks.schema.compare import other_indexes
 from cdcbus.tasks.schema.create_table import (
     ExistingIndex,
     create_schema,
@@ -107,16 +108,46 @@ def test_indexes_are_made_only_where_they_are_asked_for() -> None:
     ("there", "count"),
     [
         ([], 1),
-        ([ExistingIndex("only_a", False, ("id",))], 0),
-        ([ExistingIndex("other", True, ("a",))], 0),
+        ([ExistingIndex("only_a", True, ("a",))], 0),
+        ([ExistingIndex("other", True, ("A",))], 0),
         ([ExistingIndex("other", False, ("a",))], 1),
         ([ExistingIndex("other", True, ("a", "id"))], 1),
     ],
 )
-def test_an_index_is_missing_where_none_has_its_name_or_does_its_work(
+def test_an_index_is_missing_where_none_does_its_work(
     there: list[ExistingIndex], count: int
 ) -> None:
     assert len(missing_indexes(table(UNIQUE), there, "postgresql")) == count
+    assert not list(other_indexes(table(UNIQUE), there, "postgresql"))
+
+
+@pytest.mark.parametrize(
+    ("other", "shown"),
+    [
+        (ExistingIndex("only_a", True, ("id",)), "on id and unique"),
+        (ExistingIndex("only_a", False, ("a",)), "on a and not unique"),
+        (ExistingIndex("only_a", True, ("id", "")), "on id, an expression and unique"),
+    ],
+)
+def test_another_index_of_its_name_is_told_and_only_where_none_does_its_work(
+    other: ExistingIndex, shown: str
+) -> None:
+    assert missing_indexes(table(UNIQUE), [other], "mysql") == []
+    [told] = other_indexes(table(UNIQUE), [other], "mysql")
+    assert (told.is_lost, told.what) == (
+        False,
+        f"index only_a is missing, and another one has its name, {shown}, while the source's is "
+        "on a and unique: rename or drop it",
+    )
+    there = [other, ExistingIndex("more", True, ("a",))]
+    assert not list(other_indexes(table(UNIQUE), there, "mysql"))
+
+
+def test_outside_of_mysql_an_expression_of_its_name_stands_for_a_prefix() -> None:
+    there = [ExistingIndex("by_a", False, ("", "id"))]
+    assert missing_indexes(table(PREFIX), there, "postgresql") == []
+    assert not list(other_indexes(table(PREFIX), there, "postgresql"))
+    assert list(other_indexes(table(PREFIX), there, "mysql"))
 
 
 def test_a_schema_is_quoted_as_the_target_does() -> None:
