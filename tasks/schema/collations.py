@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cdcbus.tasks.schema.definition import charset_of
-
 UNICODE: Final = ("utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32")
+WIDE: Final = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
+"""Character sets that have all characters."""
+
+
+def charset_of(collation: str) -> str:
+    """The character set of a collation, with which its name begins."""
+    return collation.partition("_")[0]
+
+
+def pads(collation: str) -> bool:
+    """Whether a collation ignores trailing blanks."""
+    return not re.search(r"^$|^binary$|_0900_|_nopad_", collation.lower())
 
 
 def folding(collation: str) -> int:

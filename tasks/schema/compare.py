@@ -13,14 +13,12 @@ from cdcbus.plugins.loaders.add_column import NAME_BYTES, add_columns, too_long
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
-from cdcbus.tasks.schema.collations import folding, may_merge
+from cdcbus.tasks.schema.collations import WIDE, charset_of, folding, may_merge, pads
 from cdcbus.tasks.schema.create_table import ExistingIndex, lacking_indexes
 from cdcbus.tasks.schema.definition import (
     ColumnDefinition,
     TableDefinition,
     as_columns,
-    charset_of,
-    pads,
 )
 from cdcbus.tasks.schema.numbers import number_not_held
 
@@ -72,8 +70,6 @@ TEXT_LENGTHS: Final = {
 """The maximum length of the text of a type's cells."""
 LONGEST: Final = 1 << 30
 """The maximum length of a JSON document, limited by MySQL's packets."""
-WIDE: Final = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
-"""Character sets that have all characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +138,10 @@ def _missing(
         return
     long = too_long([column.name for column in missing], table.dialect)
     added = [column for column in missing if column.name not in long]
-    # A MySQL target's own spelling of the type.
+    # A MySQL target's own spelling of the type; the existing table's character set may be any.
     if wanted.collation:
         types = wanted.by_name
-        added = [Column(column.name, types[column.name.lower()].type) for column in added]
+        added = [Column(each.name, types[each.name.lower()].collated_type) for each in added]
     remedy = add_columns(table, added) if added else ""
     is_lost = not wanted.drops_lacking
     for column in added:

@@ -92,10 +92,9 @@ def missing_indexes(
 def _column(
     column: ColumnDefinition, table: TableDefinition, dialect: str, quoting: Quoting
 ) -> str:
-    words = [quoting.name(column.name), column.type]
     # Only where it differs: the table's own applies otherwise.
-    if column.collation and column.collation != table.collation:
-        words.append(f"CHARACTER SET {column.collation[0]} COLLATE {column.collation[1]}")
+    is_own = column.collation != table.collation
+    words = [quoting.name(column.name), column.collated_type if is_own else column.type]
     default = ""
     if column.default:
         default = default_sql(column, dialect)

@@ -16,6 +16,7 @@ from cdcbus.plugins.rowchange import Column, TableId
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn
 from cdcbus.tasks.control.source_of import MappedTable, record_type
+from cdcbus.tasks.schema.collations import WIDE, charset_of, pads
 from cdcbus.tasks.schema.source_details import (
     ColumnDetails,
     Default,
@@ -63,6 +64,13 @@ class ColumnDefinition:
     collation: tuple[str, str] | None = None
     source_collation: str = ""
 
+    @property
+    def collated_type(self) -> str:
+        """The type with its collation, as MySQL spells it."""
+        if self.collation is None:
+            return self.type
+        return f"{self.type} CHARACTER SET {self.collation[0]} COLLATE {self.collation[1]}"
+
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
@@ -88,32 +96,26 @@ class TableDefinition:
         return {column.name.lower(): column for column in self.columns}
 
 
-def charset_of(collation: str) -> str:
-    """The character set of a collation, with which its name begins."""
-    return collation.partition("_")[0]
-
-
-def pads(collation: str) -> bool:
-    """Whether a collation ignores trailing blanks."""
-    return not re.search(r"^$|^binary$|_0900_|_nopad_", collation.lower())
-
-
 def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableDefinition:
     """The target table of one source table."""
     rule = mapped.route.rule
     by_name = {column.name: column for column in mapped.schema.columns}
     # Filled by the functions below, in the order of the columns.
     notes: list[str] = []
+    any_text = _of_any_text(details.collation, target)
     columns = []
     dates = []
     for source, name in mapped.columns.items():
         own = details.columns.get(source, ColumnDetails())
-        mask = rule.masks.get(source.lower())
-        columns.append(_copied(by_name[source], name, own, mask, target, notes))
+        if mask := rule.masks.get(source.lower()):
+            columns.append(_masked(by_name[source], name, own, mask, target, any_text))
+        else:
+            columns.append(_copied(by_name[source], name, own, target, notes))
         if by_name[source].data_type in DATES:
             dates.append(name)
     for name in rule.computed:
-        columns.append(ColumnDefinition(name, "", column_type("", target.dialect)))
+        type_ = column_type("", target.dialect)
+        columns.append(ColumnDefinition(name, "", type_, collation=any_text))
         notes.append(
             f"{name}: mapper[i] computes it, so its type is a long text: choose a better one"
         )
@@ -146,12 +148,9 @@ def _copied(
     column: TableColumn,
     name: str,
     details: ColumnDetails,
-    mask: Mask | None,
     target: Target,
     notes: list[str],
 ) -> ColumnDefinition:
-    if mask is not None:
-        return _masked(column, name, details, mask, target)
     source = record_type(column)
     type_ = ""
     if target.dialect == "mysql":
@@ -180,16 +179,32 @@ def _copied(
 
 
 def _masked(
-    column: TableColumn, name: str, details: ColumnDetails, mask: Mask, target: Target
+    column: TableColumn,
+    name: str,
+    details: ColumnDetails,
+    mask: Mask,
+    target: Target,
+    any_text: tuple[str, str] | None,
 ) -> ColumnDefinition:
-    """The definition of a masked column: masked cells are text, whatever the column holds."""
-    # SHA-256 in hexadecimal digits.
-    source = "char(64)" if mask.kind == "hash" else "text"
+    """The definition of a masked column: masked cells are text, whatever the column holds.
+    `any_text`: a collation that has all characters."""
+    source, collation, of_source = "text", any_text, ""
+    if mask.kind == "hash":
+        # SHA-256 in hexadecimal digits, which all character sets have.
+        source, collation = "char(64)", None
     # A text that is cut still fits its own type.
-    if mask.kind == "truncate" and TEXTS.match(column.data_type):
-        source = record_type(column)
+    elif mask.kind == "truncate" and TEXTS.match(column.data_type):
+        source, of_source = record_type(column), details.collation
+        collation = _collation(of_source, target)
     return ColumnDefinition(
-        name, source, column_type(source, target.dialect), column.is_nullable, None, details.comment
+        name,
+        source,
+        column_type(source, target.dialect),
+        column.is_nullable,
+        None,
+        details.comment,
+        collation,
+        of_source,
     )
 
 
@@ -254,6 +269,15 @@ def _collation(name: str, target: Target) -> tuple[str, str] | None:
     if not name or target.dialect != "mysql":
         return None
     return target.collation_of(name)
+
+
+def _of_any_text(table: str, target: Target) -> tuple[str, str] | None:
+    """The collation of columns whose texts are not only the source's: that of the table if it has
+    all characters. `table`: the source table's."""
+    own = _collation(table, target)
+    if target.dialect != "mysql" or (own and own[0] in WIDE):
+        return own
+    return target.collation_of("utf8mb4_bin")
 
 
 def _key(

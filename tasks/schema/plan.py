@@ -24,6 +24,7 @@ from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
 from cdcbus.tasks.control.source_of import unseen as unseen_of
 from cdcbus.tasks.lineage.case_twins import merged_twins
+from cdcbus.tasks.schema.collations import charset_of, pads
 from cdcbus.tasks.schema.compare import Difference, differences, other_indexes
 from cdcbus.tasks.schema.create_table import (
     PLAIN_BACKSLASHES,
@@ -35,10 +36,8 @@ from cdcbus.tasks.schema.create_table import (
 from cdcbus.tasks.schema.definition import (
     TableDefinition,
     Target,
-    charset_of,
     define,
     merged,
-    pads,
     with_own_index_names,
 )
 from cdcbus.tasks.schema.source_details import TableDetails, read_details

@@ -6,9 +6,9 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.table_schema import PRIMARY
 from cdcbus.tasks.schema import plan
-from cdcbus.tasks.schema.collations import folding
+from cdcbus.tasks.schema.collations import folding, pads
 from cdcbus.tasks.schema.compare import differences
-from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, pads
+from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition
 from cdcbus.tasks.schema.source_details import Index, IndexPart
 
 ID = TableId("shop", "orders")
@@ -229,3 +229,15 @@ def test_a_missing_column_whose_name_the_target_would_cut_is_not_added_but_renam
             "",
         ),
     ]
+
+
+def test_a_missing_column_of_mysql_is_added_with_its_own_character_set() -> None:
+    """The table at the target may have another one, which lacks some of its characters."""
+    utf8 = ("utf8mb4", "utf8mb4_bin")
+    column = ColumnDefinition("b", "varchar(9)", "varchar(9)", collation=utf8)
+    wanted = TableDefinition(ID, (ID,), (column,), None, collation=utf8)
+    [found] = differences(wanted, TargetTable(ID, {}, (), dialect="mysql"), {})
+    assert found.remedy == (
+        "ALTER TABLE `shop`.`orders` ADD COLUMN `b` varchar(9) CHARACTER SET utf8mb4 COLLATE "
+        "utf8mb4_bin"
+    )

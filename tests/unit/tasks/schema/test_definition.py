@@ -5,6 +5,7 @@ import pytest
 
 from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.cells.expression import read_expression
 from cdcbus.plugins.transform.cells.mask import read_mask
 from cdcbus.plugins.transform.route import Route
 from cdcbus.plugins.transform.rules import MapperRule
@@ -118,6 +119,43 @@ def test_a_collation_that_ignores_trailing_blanks_instead_of_one_that_does_not_i
     (note,) = found.notes
     assert note.startswith(f"word: the target has no collation {source}; {there} replaces it{more}")
     assert ("blanks" in note) is bool(more)
+
+
+@pytest.mark.parametrize(
+    ("of_table", "words"),
+    [
+        (
+            "latin1_swedish_ci",
+            [
+                "`cut` varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NULL",
+                "`fixed` text CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL",
+                "`hashed` char(64) NULL",
+                "`both` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL",
+            ],
+        ),
+        (
+            "utf8mb4_general_ci",
+            ["`cut` varchar(9) NULL", "`fixed` text NULL", "`hashed` char(64) NULL"],
+        ),
+    ],
+)
+def test_masked_and_computed_columns_have_all_characters_of_their_texts(
+    of_table: str, words: list[str]
+) -> None:
+    """The table's own character set may lack some."""
+    masks = {"cut": "truncate:2", "fixed": "fixed:Ж", "hashed": "hash"}
+    rule = MapperRule(
+        masks={name: read_mask(text) for name, text in masks.items()},
+        computed={"both": read_expression("{cut}-{id}")},
+    )
+    own = {name: ColumnDetails(collation="utf8mb4_general_ci") for name in masks}
+    details = TableDetails(own, collation=of_table)
+    columns = [column(name, "varchar(9)") for name in masks]
+    table = made(*columns, dialect="mysql", details=details, rule=rule)
+    [sql] = create_table(table, "mysql")
+    for word in words:
+        assert word in sql
+    assert table.by_name["cut"].source_collation == "utf8mb4_general_ci"
 
 
 def test_a_name_that_is_too_long_is_a_problem_of_the_table() -> None:
