@@ -36,6 +36,11 @@ def folding(collation: str) -> int:
     return 4
 
 
+def merges(source: str, target: str) -> bool:
+    """Whether the target's collation surely treats texts as equal that differ by the source's."""
+    return folding(target) > folding(source) or (pads(target) and not pads(source))
+
+
 def may_merge(source: str, target: str) -> bool:
     """Whether texts that differ by the source's collation can be equal by the target's, which folds
     no more, as each has letters of its own: `ß` is `s` by general_ci and `ss` by unicode_ci."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -76,8 +76,8 @@ class ColumnDefinition:
 class TableDefinition:
     """A target table. `key`: made of whole columns, except in MySQL, where a part may be a prefix.
     `notes`: sentences about differences from the source. `problems`: why the table cannot be
-    created. `drops_lacking`: mapper[i].forceMatched=false, so a table may lack columns on
-    purpose."""
+    created. `drops_lacking`: mapper[i].forceMatched=false, so a table may lack columns on purpose.
+    `parts`: the tables that each of several sources would have alone."""
 
     id: TableId
     sources: tuple[TableId, ...]
@@ -89,6 +89,7 @@ class TableDefinition:
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     drops_lacking: bool = False
+    parts: tuple[TableDefinition, ...] = ()
 
     @property
     def by_name(self) -> dict[str, ColumnDefinition]:
@@ -124,7 +125,7 @@ def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableD
         notes.append(f"{', '.join(dates)}: zero dates are refused, unless loader.zeroDate is set")
     key, problems = _key(mapped, details, target, notes)
     # Targets allow no NULL in a key.
-    in_key = _names(key)
+    in_key = key.columns if key else []
     nullable_where_possible = []
     for column in columns:
         is_nullable = column.is_nullable and column.name not in in_key
@@ -439,66 +440,6 @@ def _twice(names: Sequence[str]) -> list[str]:
                 "mapper[i].column"
             )
     return problems
-
-
-def merged(definitions: list[TableDefinition]) -> TableDefinition:
-    """One target table for several source tables, with all their columns. Different types or keys
-    become problems of the table."""
-    first, *others = definitions
-    columns = first.by_name
-    problems = list(first.problems)
-    notes = list(first.notes)
-    for other in others:
-        problems += _merge_columns(columns, first, other)
-        if _names(first.key) != _names(other.key):
-            problems.append(
-                f"the keys of {first.sources[0]} and {other.sources[0]} differ: make the table by "
-                "hand"
-            )
-        problems += other.problems
-        notes += other.notes
-    sources: list[TableId] = []
-    for each in definitions:
-        sources += each.sources
-    if others:
-        notes.append(
-            f"rows of {', '.join(map(str, sources))} come together: rows with one key become one"
-        )
-    return replace(
-        first,
-        sources=tuple(sources),
-        columns=tuple(columns.values()),
-        # Each of them once.
-        notes=tuple(dict.fromkeys(notes)),
-        problems=tuple(dict.fromkeys(problems)),
-    )
-
-
-def _merge_columns(
-    columns: dict[str, ColumnDefinition], first: TableDefinition, other: TableDefinition
-) -> Iterator[str]:
-    """Adds the columns of another source table, and yields problems. `columns`: by name in lower
-    case."""
-    in_key = _names(first.key)
-    for column in other.columns:
-        # A column that only some tables have is NULL in rows of the others.
-        known = columns.setdefault(column.name.lower(), replace(column, is_nullable=True))
-        if known.type != column.type:
-            yield (
-                f"column {column.name} is {known.type} for {first.sources[0]} and "
-                f"{column.type} for {other.sources[0]}: make the table by hand, with the wider "
-                "of the two"
-            )
-        if column.is_nullable and not known.is_nullable and known.name not in in_key:
-            columns[column.name.lower()] = replace(known, is_nullable=True)
-    present = other.by_name
-    for name, column in columns.items():
-        if name not in present and column.name not in in_key:
-            columns[name] = replace(column, is_nullable=True)
-
-
-def _names(key: Index | None) -> list[str]:
-    return key.columns if key else []
 
 
 def as_columns(definition: TableDefinition) -> list[Column]:

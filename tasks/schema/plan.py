@@ -37,9 +37,9 @@ from cdcbus.tasks.schema.definition import (
     TableDefinition,
     Target,
     define,
-    merged,
     with_own_index_names,
 )
+from cdcbus.tasks.schema.merged import merged
 from cdcbus.tasks.schema.source_details import TableDetails, read_details
 
 READ_SECONDS: Final = 60.0
@@ -245,7 +245,8 @@ def _defined(
     by_target: dict[TableId, list[TableDefinition]] = {}
     for mapped, details in found:
         by_target.setdefault(mapped.target, []).append(define(mapped, details, target))
-    tables = with_own_index_names(list(map(merged, by_target.values())), target.dialect)
+    merged_tables = [merged(each, target) for each in by_target.values()]
+    tables = with_own_index_names(merged_tables, target.dialect)
     if not load.processor:
         return tables
     note = f"event processor {load.processor} may give rows other columns and values"
