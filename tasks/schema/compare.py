@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
@@ -13,7 +13,7 @@ from cdcbus.plugins.loaders.add_column import NAME_BYTES, add_columns, too_long
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
-from cdcbus.tasks.schema.collations import WIDE, charset_of, folding, may_merge, pads
+from cdcbus.tasks.schema.collations import WIDE, charset_of, folding, may_merge, merges, pads
 from cdcbus.tasks.schema.create_table import ExistingIndex, lacking_indexes
 from cdcbus.tasks.schema.definition import (
     ColumnDefinition,
@@ -93,18 +93,48 @@ def differences(
     column without one is left out. `on_prefixes`: the target's unique keys on prefixes, as `shown`
     by an index."""
     columns = as_columns(wanted)
+    parts = wanted.parts or (wanted,)
     found = []
     if table.unsafe:
         found.append(Difference("", table.unsafe, True))
-    found += _missing(wanted, table, columns)
-    narrow = too_narrow(table, columns)
-    by_name = {name.lower(): column for name, column in table.columns.items()}
-    for definition in wanted.columns:
-        if own := by_name.get(definition.name.lower()):
-            found += _of_column(definition, own, narrow.get(own.name), collations.get(own.name, ""))
-    found += _of_keys(wanted, table, collations, on_prefixes)
+    found += _missing(wanted, parts, table, columns)
+    of_parts = [list(_of_part(part, table, collations, on_prefixes)) for part in parts]
+    for part, own in zip(parts, of_parts, strict=True):
+        for each in own:
+            if not all(each in others for others in of_parts):
+                each = replace(each, what=f"{each.what} (rows of {part.sources[0]})")
+            found.append(each)
+    found += _null(wanted, table)
     found += _only_there(table, columns)
-    return sorted(found, key=lambda each: not each.is_lost)
+    # Each of them once.
+    return sorted(dict.fromkeys(found), key=lambda each: not each.is_lost)
+
+
+def _of_part(
+    part: TableDefinition,
+    table: TargetTable,
+    collations: Mapping[str, str],
+    on_prefixes: Collection[str],
+) -> Iterator[Difference]:
+    """Differences that matter to the rows of one source table."""
+    narrow = too_narrow(table, as_columns(part))
+    by_name = {name.lower(): column for name, column in table.columns.items()}
+    for definition in part.columns:
+        if own := by_name.get(definition.name.lower()):
+            collation = collations.get(own.name, "")
+            yield from _of_column(definition, own, narrow.get(own.name), collation)
+    yield from _of_keys(part, table, collations, on_prefixes)
+
+
+def _null(wanted: TableDefinition, table: TargetTable) -> Iterator[Difference]:
+    by_name = wanted.by_name
+    for column in table.columns.values():
+        definition = by_name.get(column.name.lower())
+        # The loader leaves out those that the target computes.
+        if definition is None or column.is_generated:
+            continue
+        if definition.is_nullable and not column.is_nullable:
+            yield Difference(column.name, "is NOT NULL, and NULL may come", True)
 
 
 def other_indexes(
@@ -131,29 +161,45 @@ def _unique(is_unique: bool) -> str:
 
 
 def _missing(
-    wanted: TableDefinition, table: TargetTable, columns: Sequence[Column]
+    wanted: TableDefinition,
+    parts: Sequence[TableDefinition],
+    table: TargetTable,
+    columns: Sequence[Column],
 ) -> Iterator[Difference]:
     missing = lacking(table, columns)
-    if not missing:
-        return
     long = too_long([column.name for column in missing], table.dialect)
-    added = [column for column in missing if column.name not in long]
+    # Why some have no remedy.
+    whys = {}
+    for column in missing:
+        types = _types(column.name, parts)
+        if column.name in long:
+            whys[column.name] = (
+                f"its name has more than the {NAME_BYTES[table.dialect]} bytes that the target "
+                "allows: rename it with mapper[i]"
+            )
+        elif len(types) > 1:
+            whys[column.name] = f"is {' and '.join(types)} for its sources: add it with the wider"
+    added = [column for column in missing if column.name not in whys]
     # A MySQL target's own spelling of the type; the existing table's character set may be any.
     if wanted.collation:
-        types = wanted.by_name
-        added = [Column(each.name, types[each.name.lower()].collated_type) for each in added]
+        own = wanted.by_name
+        added = [Column(each.name, own[each.name.lower()].collated_type) for each in added]
     remedy = add_columns(table, added) if added else ""
-    is_lost = not wanted.drops_lacking
     for column in added:
-        yield Difference(column.name, "is missing", is_lost, remedy)
-    for name in long:
-        limit = NAME_BYTES[table.dialect]
-        yield Difference(
-            name,
-            f"is missing, and its name has more than the {limit} bytes that the target allows: "
-            "rename it with mapper[i]",
-            is_lost,
-        )
+        yield Difference(column.name, "is missing", _is_lost(column.name, parts), remedy)
+    for name, why in whys.items():
+        yield Difference(name, f"is missing, and {why}", _is_lost(name, parts))
+
+
+def _is_lost(name: str, parts: Sequence[TableDefinition]) -> bool:
+    """Whether a column that the target lacks is one that a source's rows should find there."""
+    return any(name.lower() in part.by_name and not part.drops_lacking for part in parts)
+
+
+def _types(name: str, parts: Sequence[TableDefinition]) -> list[str]:
+    """The different types of a column in the tables of single sources."""
+    found = [part.by_name[name.lower()].type for part in parts if name.lower() in part.by_name]
+    return list(dict.fromkeys(found))
 
 
 def _only_there(table: TargetTable, columns: Sequence[Column]) -> Iterator[Difference]:
@@ -171,7 +217,7 @@ def _of_column(
     wanted: ColumnDefinition, column: TargetColumn, wider: str | None, collation: str
 ) -> Iterator[Difference]:
     shown = column.declared or _shown(column)
-    # The loader leaves such columns out, so their type and nullability do not matter.
+    # The loader leaves such columns out, so their type does not matter.
     if column.is_generated:
         yield Difference(
             column.name, "is computed by the target: the source's value is left out", False
@@ -181,8 +227,6 @@ def _of_column(
         yield Difference(column.name, f"{shown} is too narrow for {wanted.source}: {wider}", True)
     elif wanted.source and (why := _not_held(wanted.source, column)):
         yield Difference(column.name, f"{shown} {why} {wanted.source}", True)
-    if wanted.is_nullable and not column.is_nullable:
-        yield Difference(column.name, "is NOT NULL, and NULL may come", True)
     yield from _of_collation(wanted, column, collation)
 
 
@@ -325,7 +369,7 @@ def _merged(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> s
     # PostgreSQL and Oracle show no collation here, only whether a column treats texts as equal.
     if not collation:
         return surely if column.is_folding and folding(source) < 3 else ""
-    if folding(collation) > folding(source) or (pads(collation) and not pads(source)):
+    if merges(source, collation):
         return surely
     if may_merge(source, collation):
         return f"{collation} may treat texts as equal that differ by {source}"

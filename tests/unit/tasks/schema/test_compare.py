@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from unittest.mock import Mock
 
 import pytest
@@ -8,7 +9,8 @@ from cdcbus.producer.ddl.table_schema import PRIMARY
 from cdcbus.tasks.schema import plan
 from cdcbus.tasks.schema.collations import folding, pads
 from cdcbus.tasks.schema.compare import differences
-from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition
+from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, Target
+from cdcbus.tasks.schema.merged import merged
 from cdcbus.tasks.schema.source_details import Index, IndexPart
 
 ID = TableId("shop", "orders")
@@ -241,3 +243,93 @@ def test_a_missing_column_of_mysql_is_added_with_its_own_character_set() -> None
         "ALTER TABLE `shop`.`orders` ADD COLUMN `b` varchar(9) CHARACTER SET utf8mb4 COLLATE "
         "utf8mb4_bin"
     )
+
+
+def part(
+    name: str, type_: str, *unique: str, collation: str = "", drops: bool = False
+) -> TableDefinition:
+    """The table of a source: a key, a column `price` of this type, and a unique key."""
+    columns = (
+        ColumnDefinition("id", "int", "int", is_nullable=False),
+        ColumnDefinition("price", type_, type_, source_collation=collation),
+    )
+    index = Index("more", True, "BTREE", tuple(map(IndexPart, unique)))
+    indexes = (index,) if unique else ()
+    source = (TableId(name, "users"),)
+    return TableDefinition(ID, source, columns, key("id"), indexes, drops_lacking=drops)
+
+
+def compared(
+    parts: Sequence[TableDefinition],
+    column: TargetColumn | None,
+    *uniques: tuple[str, ...],
+    collations: dict[str, str] | None = None,
+) -> list[tuple[str, bool]]:
+    columns = {"id": TargetColumn("id", "int", is_nullable=False, declared="int")}
+    if column:
+        columns["price"] = column
+    table = TargetTable(ID, columns, ("id",), unique_keys=uniques, dialect="mysql")
+    wanted = merged(parts, Target("mysql"))
+    return [(each.what, each.is_lost) for each in differences(wanted, table, collations or {})]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_types_of_all_sources_are_compared_whatever_their_order(turned: bool) -> None:
+    parts = [part("s1", "decimal(10,2)"), part("s2", "decimal(10,4)")]
+    parts = parts[::-1] if turned else parts
+    column = TargetColumn("price", "decimal", 10, scale=2, declared="decimal(10,2)")
+    [(what, is_lost)] = compared(parts, column)
+    assert is_lost
+    assert what.startswith("decimal(10,2) is too narrow for decimal(10,4)")
+    assert what.endswith("(rows of s2.users)")
+    wide = TargetColumn("price", "decimal", 12, scale=4, declared="decimal(12,4)")
+    assert compared(parts, wide) == []
+
+
+def test_what_is_true_of_all_sources_is_told_once() -> None:
+    parts = [part("s1", "bigint"), part("s2", "bigint")]
+    column = TargetColumn("price", "int", is_nullable=False, declared="int")
+    [narrow, null] = compared(parts, column)
+    assert "rows of" not in narrow[0]
+    assert null == ("is NOT NULL, and NULL may come", True)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_collations_and_keys_of_all_sources_are_compared(turned: bool) -> None:
+    parts = [
+        part("s1", "varchar(9)", "price", collation="utf8mb4_general_ci"),
+        part("s2", "varchar(9)", collation="utf8mb4_bin"),
+    ]
+    parts = parts[::-1] if turned else parts
+    column = TargetColumn("price", "varchar", 9, declared="varchar(9)")
+    collations = {"price": "utf8mb4_general_ci"}
+    found = compared(parts, column, ("price",), collations=collations)
+    assert sorted(found) == [
+        (
+            "compares by utf8mb4_general_ci, the source by utf8mb4_bin (rows of s2.users)",
+            False,
+        ),
+        (
+            "is in a key, and treats texts as equal that differ at the source (rows of s2.users)",
+            True,
+        ),
+        ("unique key price: different source rows may be one there (rows of s2.users)", True),
+    ]
+
+
+def test_a_missing_column_of_several_types_has_no_remedy() -> None:
+    parts = [part("s1", "int"), part("s2", "bigint")]
+    assert compared(parts, None) == [
+        ("is missing, and is int and bigint for its sources: add it with the wider", True)
+    ]
+    assert compared([parts[0], part("s2", "int")], None) == [("is missing", True)]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_missing_column_is_lost_unless_all_sources_may_lack_it(turned: bool) -> None:
+    parts = [part("s1", "int"), part("s2", "int", drops=True)]
+    parts = parts[::-1] if turned else parts
+    assert compared(parts, None) == [("is missing", True)]
+    assert compared([part(name, "int", drops=True) for name in ("s1", "s2")], None) == [
+        ("is missing", False)
+    ]
