@@ -21,6 +21,8 @@ from cdcbus.tasks.zookeeper.znode import JsonNode, camel_case_fields, get_node, 
 
 # With these and the errors cut, the znode stays far below ZooKeeper's limit of 1 MB.
 TABLES_KEPT: Final = 200
+# Tables that differ, of which those beyond TABLES_KEPT are kept without an error.
+DIFFERENT_KEPT: Final = 1000
 COLUMNS_KEPT: Final = 1000
 LONGEST_ERROR: Final = 500
 # The tables that a sentence for operators names; the others are counted.
@@ -49,8 +51,9 @@ class NotEqual:
 class LastVerify:
     """The results of a verify. `begun`, `ended`: UTC. `by`: the node or operator. `results`: how
     many tables were equal, different and so on. `rows`: compared source rows. `tables`: those that
-    were not equal, TABLES_KEPT at most; a table that differed before and could not be compared now
-    still counts as different. `error`: why nothing could be compared."""
+    were not equal, TABLES_KEPT at most, and DIFFERENT_KEPT of those that differ; a table that
+    differed before and could not be compared now still counts as different. `error`: why nothing
+    could be compared."""
 
     begun: str
     ended: str = ""
@@ -120,6 +123,8 @@ def last_verify(
             found.append(replace(known[name], result="error", error=UNSEEN))
     # Tables that differ come first, so that TABLES_KEPT never cuts them before others.
     found.sort(key=lambda each: (not each.since, each.table))
+    # Otherwise a table that is not kept, and cannot be compared the next time, would be forgotten.
+    more = [replace(each, error="") for each in found[TABLES_KEPT:DIFFERENT_KEPT] if each.since]
     return LastVerify(
         begun,
         ended,
@@ -127,7 +132,7 @@ def last_verify(
         round(seconds, 1),
         rows,
         dict(sorted(results.items())),
-        tuple(found[:TABLES_KEPT]),
+        (*found[:TABLES_KEPT], *more),
         left_out=tuple(_left_out(reports)[:COLUMNS_KEPT]),
         of_others=sum(report.of_others for report in reports),
     )

@@ -55,6 +55,21 @@ def test_tables_that_differ_do_so_until_a_verify_finds_them_equal() -> None:
     assert (third.word, third.tables) == ("equal", ())
 
 
+def test_of_many_tables_those_that_differ_are_all_kept() -> None:
+    """Also where none of them can be compared the next time."""
+    names = [f"t{number:03}" for number in range(450)]
+    first = last_verify([report(name, 1) for name in names], None, BEGUN, ENDED, "n")
+    reports = [report(name) for name in names[:300]]
+    reports += [report(name, error="away") for name in [*names[300:], "u"]]
+    second = last_verify(reports, first, ENDED, LATER, "n")
+    assert [each.table for each in second.different] == names[300:]
+    third = last_verify([report(name, error="away") for name in names], first, ENDED, LATER, "n")
+    assert [each.table for each in third.different] == names
+    assert [each.error for each in third.different] == ["away"] * 200 + [""] * 250
+    many = last_verify([report(name, error="away") for name in names], None, BEGUN, ENDED, "n")
+    assert len(many.tables) == 200
+
+
 def test_a_table_that_differed_and_is_not_seen_any_more_still_differs() -> None:
     first = last_verify([report("a", 3), report("b", 1)], None, BEGUN, ENDED, "n")
     second = last_verify([], first, ENDED, LATER, "n", lambda table: table == "a")
