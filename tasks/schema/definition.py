@@ -167,10 +167,14 @@ def _copied(
         if pads(collation[1]) and not pads(details.collation):
             note += ", and ignores trailing blanks, which the source does not"
         notes.append(note)
+    type_ = type_ or column_type(source, target.dialect)
+    # Without a number of digits, which only a DECIMAL of too many has.
+    if target.dialect == "oracle" and type_ == "NUMBER":
+        notes.append(f"{name}: Oracle keeps 38 digits of a {source}, and rounds the rest")
     return ColumnDefinition(
         name,
         source,
-        type_ or column_type(source, target.dialect),
+        type_,
         column.is_nullable or _may_be_null(column, target, notes, name),
         _default(column, details, target, notes, name),
         details.comment,

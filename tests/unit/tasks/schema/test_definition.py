@@ -81,6 +81,14 @@ def test_in_oracle_texts_may_be_null_but_for_the_key() -> None:
     assert nullable(made(*columns, dialect="oracle", key="a id")) == []
 
 
+def test_a_note_says_where_oracle_rounds_a_decimal() -> None:
+    columns = column("a", "decimal(39,2)"), column("b", "decimal(38,2)")
+    assert made(*columns, dialect="oracle").notes == (
+        "a: Oracle keeps 38 digits of a decimal(39,2), and rounds the rest",
+    )
+    assert made(*columns).notes == ()
+
+
 def test_a_long_text_is_no_key_in_oracle() -> None:
     table = made(column("a", "varchar(5000)"), dialect="oracle", key="a")
     assert table.problems == ("a is of type CLOB, which cannot be in a key in Oracle",)
