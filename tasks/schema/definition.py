@@ -197,8 +197,8 @@ def _masked(
     if mask.kind == "hash":
         # SHA-256 in hexadecimal digits, which all character sets have.
         source, collation = "char(64)", None
-    # A text that is cut still fits its own type.
-    elif mask.kind == "truncate" and TEXTS.match(column.data_type):
+    # A text that is cut still fits its own type; a label, a UUID or a JSON text does not.
+    elif mask.kind == "truncate" and column.data_type.endswith(("char", "text")):
         source, of_source = record_type(column), details.collation
         collation = _collation(of_source, target)
     return ColumnDefinition(

@@ -166,6 +166,17 @@ def test_masked_and_computed_columns_have_all_characters_of_their_texts(
     assert table.by_name["cut"].source_collation == "utf8mb4_general_ci"
 
 
+@pytest.mark.parametrize(
+    ("type_", "wanted"),
+    [("char(9)", "char(9)"), ("mediumtext", "mediumtext"), ("int", "text")]
+    + [(each, "text") for each in ("enum('abc','d')", "set('abc','d')", "json", "uuid")],
+)
+def test_what_is_cut_has_a_type_that_takes_it(type_: str, wanted: str) -> None:
+    rule = MapperRule(masks={"a": read_mask("truncate:2")})
+    table = made(column("a", type_), dialect="mysql", rule=rule)
+    assert (table.by_name["a"].type, table.by_name["a"].source) == (wanted, wanted)
+
+
 def test_a_name_that_is_too_long_is_a_problem_of_the_table() -> None:
     long = "é" * 32  # 64 bytes
     assert "rename it with mapper[i]" in made(column(long, "int")).problems[0]
