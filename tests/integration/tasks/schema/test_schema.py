@@ -185,6 +185,23 @@ def test_keys_on_prefixes_alone_can_be_looked_at(shop: Shop) -> None:
     assert "pages" in run("plan", load).output
 
 
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_an_index_of_the_name_and_other_columns_is_told(shop: Shop, target: str) -> None:
+    load = shop.load(target)
+    run("apply", load, "--yes", "--indexes")
+    said = run("plan", load, "--indexes").stdout
+    assert "has its name" not in said
+    name = {"postgresql": "orders_by_note", "mariadb": "by_note"}[target]
+    execute: Any = shop.postgresql if target == "postgresql" else shop.mariadb
+    of = "" if target == "postgresql" else f" ON {shop.name}.orders"
+    where = f"{shop.name}." if target == "postgresql" else ""
+    execute(f"DROP INDEX {where}{name}{of}")
+    execute(f"CREATE INDEX {name} ON {shop.name}.orders (price)")
+    [table] = planned(load, "--indexes")["tables"]
+    assert table["statements"] == []
+    assert f"index {name} is missing, and another one has its name, on price" in str(table)
+
+
 def test_a_missing_schema_is_made_where_that_is_asked_for(shop: Shop) -> None:
     load = shop.load("postgresql", **{"mapper[0]__schema": f"{shop.name},{shop.name}_copy"})
     try:
@@ -290,6 +307,28 @@ def test_tables_that_come_together_are_one(shop: Shop) -> None:
     shop.cursor.execute("ALTER TABLE orders_2 MODIFY note TEXT, DROP KEY by_note")
     said = run("apply", load, "--yes", code=1).output
     assert "column note is varchar(40)" in said
+
+
+def test_a_table_of_several_sources_suits_them_all(shop: Shop) -> None:
+    """Rows of the second one differ in case only, and have characters that the first one lacks."""
+    for name, collation in (("w1", "latin1_swedish_ci"), ("w2", "utf8mb4_bin")):
+        shop.cursor.execute(
+            f"CREATE TABLE {name} (code VARCHAR(20) PRIMARY KEY, n INT, UNIQUE KEY (n)) "
+            f"DEFAULT CHARSET {collation.partition('_')[0]} COLLATE {collation}"
+        )
+    load = shop.load(
+        "mariadb", **{"mapper[0]__schema": f"{shop.name},{shop.name}", "mapper[0]__table": "w.*,w"}
+    )
+    run("apply", load, "--yes", "--indexes")
+    shop.mariadb(f"INSERT INTO {shop.name}.w VALUES ('a', 1), ('A', 1), ('Ж', 1)")
+    run("plan", load, "--check", "--indexes")
+    shop.mariadb(f"DELETE FROM {shop.name}.w")
+    shop.mariadb(f"ALTER TABLE {shop.name}.w MODIFY code VARCHAR(20) COLLATE utf8mb4_general_ci")
+    run("plan", load, "--check", code=1)
+    [table] = [each for each in planned(load)["tables"] if each["target"].endswith(".w")]
+    lost = [each["what"] for each in table["differences"] if each["is_lost"]]
+    surely = "is in a key, and treats texts as equal that differ at the source"
+    assert f"{surely} (rows of {shop.name}.w2)" in lost
 
 
 def test_a_refused_statement_ends_it_with_a_sentence(shop: Shop) -> None:
