@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from cdcbus.ops.node.spark_process import SparkTask
 from cdcbus.ops.node.task_process import TaskProcess
 from cdcbus.ops.services.offer import Offer
+from cdcbus.tasks.control.bus_settings import log_of
 from cdcbus.tasks.zookeeper.tasks import Run
 from cdcbus.tasks.zookeeper.znode import Watch
 
@@ -27,8 +27,7 @@ class NodeSettings:
 
     def log_of(self, name: str) -> Path:
         """The log file of a task, or of a process of the node."""
-        # An id with a slash must not lead out of the folder.
-        return self.logs / f"{name.replace(os.sep, '_')}.log"
+        return log_of(self.logs, name)
 
 
 @dataclass(slots=True)

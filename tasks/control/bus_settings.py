@@ -192,6 +192,10 @@ class BusSettings:
     def node_logs(self) -> Path:
         return Path(self._value("node.logDirectory"))
 
+    def log_of(self, name: str) -> Path:
+        """The file where a node with these settings writes the log of a task."""
+        return log_of(self.node_logs.absolute(), name)
+
     @property
     def http_bind(self) -> tuple[str, int] | None:
         """The host and port where a node serves its pages; None: nowhere."""
@@ -375,6 +379,12 @@ SUBSTITUTES: Final[Mapping[str, Substitute]] = {
         lambda bus: bus.mail_sender, f"{DEFAULT}: cdcbus@ and the host name"
     ),
 }
+
+
+def log_of(logs: Path, name: str) -> Path:
+    """The log file of a task, or of a process of a node, in the folder for these."""
+    # An id with a slash must not lead out of the folder.
+    return logs / f"{name.replace(os.sep, '_')}.log"
 
 
 def variable_of(name: str) -> str:

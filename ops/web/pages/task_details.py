@@ -93,20 +93,34 @@ def diagnostics_of(inspection: Inspection) -> list[Diagnostic]:
     ]
 
 
-def log_tail(status: Status) -> tuple[list[str], str]:
-    """The last lines of a task's log where it is on this machine; else why it cannot be shown."""
+def why_not_here(status: Status, log: Path) -> str:
+    """Why a task's log is not `log`, the file where this node writes one; empty where it is."""
     run = status.run
     if run is None or not run.log:
-        return [], "No node has run it yet."
+        return "No node has run it yet."
     if run.host != socket.gethostname():
-        return [], f"It is on {run.host}, {run.log}: look at the pages of the node there."
+        return f"It is on {run.host}, {run.log}: look at the pages of the node there."
+    # Whoever can write to ZooKeeper can write any path there, the key file's for example.
+    if run.log != str(log):
+        return (
+            f"It is {run.log}, but this node would write it to {log}: look at the pages of the "
+            f"node that ran it, or print it on this host: cdcbus task logs {status.task_id}"
+        )
+    return ""
+
+
+def log_tail(status: Status, log: Path) -> tuple[list[str], str]:
+    """The last lines of a task's log where it is `log`, the file where this node writes one; else
+    why it cannot be shown."""
+    if missing := why_not_here(status, log):
+        return [], missing
     try:
-        with Path(run.log).open("rb") as file:
+        with log.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - LOG_BYTES))
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
-        return [], f"{run.log} cannot be read: {error.strerror}."
+        return [], f"{log} cannot be read: {error.strerror}."
     lines = text.splitlines()
     if size > LOG_BYTES:
         del lines[0]  # only its end was read

@@ -75,7 +75,7 @@ def task_live(
 def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
     bus = bus_of(request)
     status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
-    lines, no_log = details.log_tail(status)
+    lines, no_log = details.log_tail(status, bus.settings.log_of(task_id))
     history, failures = ThroughputHistory(bus.client), nodes.errors(task_id)
     changes = details.position_changes(bus, task_id)
     marks = marks_of(failures, changes, Occurrences(bus.client).read(task_id))

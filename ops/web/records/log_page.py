@@ -37,5 +37,7 @@ def log_live(request: Request, task_id: str, q: str = "", level: str = "") -> Re
 
 
 def _values(request: Request, task_id: str, word: str, level: str) -> dict[str, Any]:
-    status = actions.known_task(bus_of(request), task_id)
-    return {"status": status, "found": search(status, word, level)}
+    bus = bus_of(request)
+    status = actions.known_task(bus, task_id)
+    found = search(status, bus.settings.log_of(task_id), word, level)
+    return {"status": status, "found": found}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from cdcbus.ops.web.pages.task_details import why_not_here
 from cdcbus.tasks.zookeeper.status import Status
 
 SEARCHED_BYTES = 16 << 20  # of the end of a log, at most
@@ -34,23 +34,19 @@ class FoundLines:
     missing: str = ""
 
 
-def search(status: Status, word: str, level: str) -> FoundLines:
+def search(status: Status, log: Path, word: str, level: str) -> FoundLines:
     """The lines that contain a word, any case, and have a level or a more severe one; empty: any.
-    Lines without a level, as in a traceback, belong to the line before them."""
-    run = status.run
-    if run is None or not run.log:
-        return FoundLines(missing="No node has run it yet.")
-    if run.host != socket.gethostname():
-        return FoundLines(
-            missing=f"It is on {run.host}, {run.log}: look at the pages of the node there."
-        )
+    Lines without a level, as in a traceback, belong to the line before them. `log`: the file where
+    this node writes the task's log."""
+    if missing := why_not_here(status, log):
+        return FoundLines(missing=missing)
     levels: tuple[str, ...] = ()
     if level in LEVELS:
         levels = LEVELS[: LEVELS.index(level) + 1]
     found: deque[LogLine] = deque(maxlen=FOUND_LINES)
     count = 0
     try:
-        with Path(run.log).open("rb") as file:
+        with log.open("rb") as file:
             size = file.seek(0, 2)
             # It may begin within a line, whose rest counts as a line.
             file.seek(max(0, size - SEARCHED_BYTES))
@@ -65,7 +61,7 @@ def search(status: Status, word: str, level: str) -> FoundLines:
                 count += 1
                 found.append(LogLine(text, SHADES.get(current, "")))
     except OSError as error:
-        return FoundLines(missing=f"{run.log} cannot be read: {error.strerror}.")
+        return FoundLines(missing=f"{log} cannot be read: {error.strerror}.")
     return FoundLines(tuple(found), count, size > SEARCHED_BYTES)
 
 

@@ -136,14 +136,23 @@ def test_the_end_of_a_log_is_shown_where_it_lies(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(b"".join(b"line %d\n" % number for number in range(500)) + b"\xff\n")
     here = Run(State.WORKING, host=socket.gethostname(), log=str(log))
-    lines, _ = log_tail(Status("x", State.WORKING, run=here))
+    lines, _ = log_tail(Status("x", State.WORKING, run=here), log)
     assert (len(lines), lines[-2:]) == (LOG_LINES, ["line 499", "\ufffd"])
-    assert log_tail(
-        Status("x", State.WORKING, run=Run(State.WORKING, host="elsewhere.example", log="/l"))
-    )[1].startswith("It is on elsewhere")
+    elsewhere = Run(State.WORKING, host="elsewhere.example", log=str(log))
+    said = log_tail(Status("x", State.WORKING, run=elsewhere), log)[1]
+    assert said.startswith("It is on elsewhere")
     log.unlink()
-    assert "cannot be read" in log_tail(Status("x", State.WORKING, run=here))[1]
-    assert log_tail(Status("x", State.NEW))[1] == "No node has run it yet."
+    assert "cannot be read" in log_tail(Status("x", State.WORKING, run=here), log)[1]
+    assert log_tail(Status("x", State.NEW), log)[1] == "No node has run it yet."
+
+
+def test_a_file_that_is_not_the_log_of_this_node_is_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("s3cret\n")
+    named = Run(State.WORKING, host=socket.gethostname(), log=str(secret))
+    lines, why = log_tail(Status("x", State.WORKING, run=named), tmp_path / "logs" / "x.log")
+    assert lines == []
+    assert why.startswith(f"It is {secret}, but this node would write it to {tmp_path}")
 
 
 def test_an_update_shows_its_key_and_what_it_changed() -> None:

@@ -23,12 +23,19 @@ LINES = (
 
 
 @pytest.fixture
-def status(tmp_path: Path) -> Status:
-    log = tmp_path / "7.log"
-    log.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    return Status(
-        "7", State.WORKING, run=Run(State.WORKING, host=socket.gethostname(), log=str(log))
-    )
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "7.log"
+    file.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def status(log: Path) -> Status:
+    return _of(socket.gethostname(), log)
+
+
+def _of(host: str, log: Path) -> Status:
+    return Status("7", State.WORKING, run=Run(State.WORKING, host=host, log=str(log)))
 
 
 @pytest.mark.parametrize(
@@ -42,29 +49,27 @@ def status(tmp_path: Path) -> Status:
     ],
 )
 def test_lines_are_found_by_text_and_level(
-    status: Status, word: str, level: str, numbers: list[int]
+    status: Status, log: Path, word: str, level: str, numbers: list[int]
 ) -> None:
-    found = search(status, word, level)
+    found = search(status, log, word, level)
     assert [line.text for line in found.lines] == [LINES[number] for number in numbers]
     assert found.count == len(numbers)
 
 
 def test_only_the_newest_lines_are_shown_and_only_the_end_is_searched(
-    status: Status, monkeypatch: pytest.MonkeyPatch
+    status: Status, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert status.run is not None
-    log = Path(status.run.log)
     log.write_text("".join(f"line {number} \xff\n" for number in range(2 * FOUND_LINES)))
-    found = search(status, "line", "")
+    found = search(status, log, "line", "")
     assert (len(found.lines), found.count, found.is_cut) == (FOUND_LINES, 2 * FOUND_LINES, False)
     assert found.lines[-1].text.startswith(f"line {2 * FOUND_LINES - 1} ")
     monkeypatch.setattr(log_search, "SEARCHED_BYTES", 100)
-    assert search(status, "line", "").is_cut
+    assert search(status, log, "line", "").is_cut
 
 
-def test_a_log_that_is_not_here_says_where_it_is(status: Status, tmp_path: Path) -> None:
-    assert search(Status("7", State.NEW), "", "").missing == "No node has run it yet."
-    elsewhere = Run(State.WORKING, host="other.example", log="/l")
-    assert "It is on other.example" in search(Status("7", State.NEW, run=elsewhere), "", "").missing
-    gone = Run(State.WORKING, host=socket.gethostname(), log=str(tmp_path / "gone"))
-    assert "cannot be read" in search(Status("7", State.NEW, run=gone), "", "").missing
+def test_a_log_that_is_not_here_says_where_it_is(status: Status, log: Path) -> None:
+    assert search(Status("7", State.NEW), log, "", "").missing == "No node has run it yet."
+    assert "It is on other.example" in search(_of("other.example", log), log, "", "").missing
+    assert "It is" in search(status, log.with_name("other.log"), "", "").missing
+    log.unlink()
+    assert "cannot be read" in search(status, log, "", "").missing
