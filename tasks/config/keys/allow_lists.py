@@ -7,6 +7,7 @@ in the environment that fills a task's placeholders, under the keys of their set
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +23,22 @@ FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"
 # which they take one key is `path:key`.
 OWN_VARIABLES = "cdcbus.variables"
 OWN_FILES = "cdcbus.files"
+# Options of Kafka's clients for which Java loads classes, or librdkafka a library, or which are
+# commands.
+KAFKA_CODE = re.compile(
+    r"(sasl|ssl)\..*\.class|partition\.assignment\.strategy|metric\.reporters"
+    r"|(config|security|ssl)\.providers|ssl\.engine\..*|plugin\.library\.paths"
+    r"|sasl\.kerberos\.kinit\.cmd"
+)
+# Java's own login modules. With others, as those for LDAP, a login loads code from elsewhere.
+LOGINS = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    "com.sun.security.auth.module.Krb5LoginModule",
+}
+# Names, also with a placeholder that cannot be filled here.
+KERBEROS_NAME = re.compile(r"([A-Za-z0-9_@./:-]|\$\{[A-Za-z0-9_./:-]+\})+")
 
 
 def may_read(path: str, environ: Mapping[str, str]) -> bool:
@@ -108,9 +125,23 @@ def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             or (key == "loader.loaderName" and is_added_loader(name))
         ):
             yield key, name
-        # librdkafka's plugin.library.paths loads shared libraries.
-        elif key.startswith("spark.") or key.endswith("plugin.library.paths"):
+        elif key.startswith("spark.") or _is_kafka_code(key.partition("kafka.")[2], name):
             yield key, key
+
+
+def _is_kafka_code(option: str, value: str) -> bool:
+    """Whether a client of Kafka would load code for an option, or run a command."""
+    if not value:
+        return False
+    if option == "sasl.jaas.config":
+        # Java takes the first word for the class, also where a comment or a quote begins there.
+        module = value.split()[0]
+        # A placeholder that cannot be filled here is checked where it can.
+        return module not in LOGINS and not module.startswith("${")
+    if option in ("sasl.kerberos.principal", "sasl.kerberos.keytab"):
+        # librdkafka puts them into a command for the shell, as they are.
+        return KERBEROS_NAME.fullmatch(value) is None
+    return KAFKA_CODE.fullmatch(option) is not None
 
 
 def _is_in_module(name: str, allowed: Iterable[str]) -> bool:

@@ -9,9 +9,12 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.allow_lists import MODULES
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 
+KAFKA = "org.apache.kafka.common.security"
+LOGIN = 'required username="u" password="p";'
 LOAD = """taskId=t
 consumer.consumerName=KafkaFetch
 consumer.source.servers=k:9092
@@ -86,6 +89,12 @@ def test_the_settings_own_files_are_not_limited(secrets: Path, tmp_path: Path) -
         ("spark.executor.memory=1g", "spark.executor.memory"),
         ("consumer.converter=canalRow", "none"),
         ("kafka.client.id=x", "none"),
+        ("kafka.ssl.keystore.type=PEM", "none"),
+        ("kafka.sasl.login.class=", "none"),
+        ("kafka.sasl.login.class=a.B", "kafka.sasl.login.class"),
+        ("kafka.sasl.kerberos.principal=cdc/h.example@EXAMPLE", "none"),
+        (f"kafka.sasl.jaas.config={KAFKA}.plain.PlainLoginModule {LOGIN}", "none"),
+        (f"consumer.source.kafka.sasl.jaas.config={KAFKA}.scram.ScramLoginModule {LOGIN}", "none"),
     ],
 )
 def test_what_is_named_or_built_in_is_loaded(line: str, allowed: str, tmp_path: Path) -> None:
@@ -101,12 +110,35 @@ def test_what_is_named_or_built_in_is_loaded(line: str, allowed: str, tmp_path: 
         ("spark.jars=/tmp/x.jar", "spark"),
         ("spark.driver.extraJavaOptions=-javaagent:/tmp/x.jar", "shop"),
         ("kafka.plugin.library.paths=/tmp/x.so", "shop"),
+        ("consumer.source.kafka.plugin.library.paths=/tmp/x.so", "none"),
+        ("kafka.ssl.engine.location=/tmp/x.so", "none"),
+        ("kafka.ssl.providers=/tmp/x", "none"),
+        ("kafka.sasl.login.class=a.B", "none"),
+        ("kafka.sasl.client.callback.handler.class=a.B", "none"),
+        ("kafka.ssl.engine.factory.class=a.B", "none"),
+        ("kafka.metric.reporters=a.B", "none"),
+        ("kafka.security.providers=a.B", "none"),
+        ("kafka.config.providers=a", "none"),
+        ("kafka.partition.assignment.strategy=a.B", "none"),
+        ("kafka.sasl.kerberos.kinit.cmd=touch /tmp/x", "none"),
+        ("kafka.sasl.kerberos.principal=x; touch /tmp/x", "none"),
+        (f"kafka.sasl.jaas.config=com.sun.security.auth.module.LdapLoginModule {LOGIN}", "none"),
+        (f"kafka.sasl.jaas.config=evil.PlainLoginModule {LOGIN}", "none"),
+        (f"kafka.sasl.jaas.config=/*{KAFKA}.plain.PlainLoginModule */ a.B {LOGIN}", "none"),
     ],
 )
 def test_no_other_code_is_loaded(line: str, allowed: str, tmp_path: Path) -> None:
-    (found,) = errors(line, f"node.modules={allowed}", tmp_path)
+    # What cannot be loaded for other reasons has other errors, too.
+    (found, *_) = errors(line, f"node.modules={allowed}", tmp_path)
     assert found.startswith(line.partition("=")[0])
     assert "the setting node.modules of this machine" in found
+
+
+@pytest.mark.parametrize("option", ["sasl.jaas.config", "sasl.kerberos.principal"])
+def test_a_placeholder_that_is_filled_elsewhere_is_checked_there(option: str) -> None:
+    line = f"kafka.{option}=${{env:NO_SUCH_VARIABLE}}\nkafka.sasl.username=u\n"
+    found = inspect_text(LOAD + line, {MODULES: "none"}).diagnostics
+    assert all("node.modules" not in each.sentence for each in found.found)
 
 
 def test_a_task_that_is_refused_is_not_run(tmp_path: Path) -> None:
