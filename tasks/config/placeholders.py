@@ -10,7 +10,7 @@ from pathlib import Path
 import javaproperties
 
 from cdcbus.tasks.config.encryption import decrypt, encrypt
-from cdcbus.tasks.config.keys.allow_lists import FILES, is_own_file, is_own_variable, may_read
+from cdcbus.tasks.config.keys.allow_lists import is_own_variable, why_not_read
 
 PLACEHOLDER = re.compile(r"\$\{(env|file|encrypted):([^}]*)\}")
 HIDDEN = "***"
@@ -64,17 +64,8 @@ def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
         return decrypt(name, environ)
     if source == "file":
         path, _, key = name.partition(":")
-        if not may_read(path, environ):
-            raise ValueError(
-                f"file {path!r} may not be read for a task: the setting {FILES} of this machine "
-                "lists the files and folders that may; move the file, or add it to the list in "
-                "cdcbus.properties"
-            )
-        if is_own_file(path, key, environ):
-            raise ValueError(
-                f"file {path!r} holds secrets of this machine's own settings, which no task may "
-                "read; put the task's secret into a file of its own"
-            )
+        if reason := why_not_read(path, key, environ):
+            raise ValueError(reason)
         return _from_file(path, key)
     if is_own_variable(name, environ):
         raise ValueError(

@@ -23,6 +23,7 @@ from cdcbus.tasks.config.keys.allow_lists import (
     ENVIRONMENT,
     FILLED_ENVIRONMENT,
     forbidden_code,
+    forbidden_files,
     other_environment,
 )
 from cdcbus.tasks.config.keys.definition import Route
@@ -163,7 +164,7 @@ def _inspect(
     known = own if entries is None else entries
     settings = Settings(known, diagnostics, _other_kinds(known))
     values = {key: each.value for key, each in known.items()}
-    for key, sentence in forbidden_code(values, environ):
+    for key, sentence in (*forbidden_code(values, environ), *forbidden_files(values, environ)):
         settings.reject(key, sentence)
     theirs = settings.get(ENVIRONMENT, PATH_NAME) or ""
     if sentence := other_environment(theirs, environ.get(FILLED_ENVIRONMENT, "")):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from cdcbus.plugins.registry import is_added_converter, is_added_loader, is_added_source
 from cdcbus.tasks.config.keys.types import split_list
@@ -39,6 +40,9 @@ LOGINS = {
 }
 # Names, also with a placeholder that cannot be filled here.
 KERBEROS_NAME = re.compile(r"([A-Za-z0-9_@./:-]|\$\{[A-Za-z0-9_./:-]+\})+")
+# The content goes to the broker, or to the server that gives tokens.
+SENT_FILE = re.compile(r"sasl\.oauthbearer\.assertion\.(file|jwt\.template\.file)")
+SENT_URL = "sasl.oauthbearer.token.endpoint.url"
 
 
 def may_read(path: str, environ: Mapping[str, str]) -> bool:
@@ -49,6 +53,40 @@ def may_read(path: str, environ: Mapping[str, str]) -> bool:
     # A link inside an allowed folder must not lead out of it.
     real = _resolved(path)
     return any(real.is_relative_to(_resolved(allowed)) for allowed in split_list(environ[FILES]))
+
+
+def why_not_read(path: str, key: str, environ: Mapping[str, str]) -> str:
+    """The reason why a task may not read a file, or a key in it; empty where it may."""
+    if not may_read(path, environ):
+        return (
+            f"file {path!r} may not be read for a task: the setting {FILES} of this machine lists "
+            "the files and folders that may; move the file, or add it to the list in "
+            "cdcbus.properties"
+        )
+    if is_own_file(path, key, environ):
+        return (
+            f"file {path!r} holds secrets of this machine's own settings, which no task may read; "
+            "put the task's secret into a file of its own"
+        )
+    return ""
+
+
+def forbidden_files(
+    values: Mapping[str, str], environ: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """The keys of a task for which a client of Kafka would send a file that the task may not read,
+    each with a sentence. Files that are only used to log in, as keys and certificates, are not
+    limited."""
+    for key, value in values.items():
+        option, path = key.partition("kafka.")[2], value.strip()
+        # Java takes `url:file:` for `file:`.
+        address = path.lower().removeprefix("url:")
+        if option == SENT_URL and address.startswith("file:"):
+            path = unquote(urlsplit(path[-len(address) :]).path)
+        elif not SENT_FILE.fullmatch(option):
+            continue
+        if path and (reason := why_not_read(path, "", environ)):
+            yield key, reason
 
 
 def is_own_variable(name: str, environ: Mapping[str, str]) -> bool:

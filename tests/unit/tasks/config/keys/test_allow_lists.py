@@ -69,6 +69,28 @@ def test_no_other_file_is_read_and_the_sentence_names_the_setting(
     assert "cannot be read" not in found  # nor whether it exists
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kafka.sasl.oauthbearer.assertion.file={}",
+        "consumer.source.kafka.sasl.oauthbearer.assertion.jwt.template.file={}",
+        "kafka.sasl.oauthbearer.token.endpoint.url=file://{}",
+        "kafka.sasl.oauthbearer.token.endpoint.url=URL:File:{}",
+    ],
+)
+def test_no_other_file_is_sent_by_a_client_of_kafka(
+    line: str, secrets: Path, tmp_path: Path
+) -> None:
+    limits = f"node.files={secrets}"
+    assert errors(line.format(secrets / "password"), limits, tmp_path) == []
+    (found,) = errors(line.format(tmp_path / "shadow"), limits, tmp_path)
+    assert "may not be read for a task: the setting node.files" in found
+    (found,) = errors(line.format(tmp_path / "cdcbus.properties"), "http.bind=off", tmp_path)
+    assert "holds secrets of this machine's own settings" in found
+    assert errors("kafka.ssl.ca.location=/etc/ssl/ca.pem", limits, tmp_path) == []
+    assert errors("kafka.sasl.oauthbearer.token.endpoint.url=https://sso/x", limits, tmp_path) == []
+
+
 def test_without_limits_all_is_allowed_as_before(secrets: Path, tmp_path: Path) -> None:
     line = f"loader.source.password=${{file:{secrets}/out}}\nspark.executor.memory=1g"
     assert errors(line, "", tmp_path) == []
