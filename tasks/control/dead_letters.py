@@ -4,8 +4,9 @@ drops are recorded in the audit."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import islice
 from threading import Lock
@@ -15,8 +16,9 @@ from kazoo.client import KazooClient
 
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.consumer.records.dead_letters import OpenDeadLetter
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
 from cdcbus.tasks.zookeeper.znode import drop_node, get_node, is_own, now, take_node
 
@@ -25,8 +27,13 @@ LOG = logging.getLogger(__name__)
 NAMED = 20
 # Dead letters that a refusal lists.
 REFUSED = 3
-# Held by a replay: a second click on a page comes before the first one has resolved the letters.
-_REPLAYING = Lock()
+# Held by a replay, by task: a second click on a page comes before the first one has resolved the
+# letters.
+_REPLAYING: dict[str, Lock] = {}
+# How long a replay that is done waits for ZooKeeper to let go of its znode. The choice of a new
+# leader takes less.
+LET_GO_SECONDS = 15.0
+PAUSE_SECONDS = 0.5
 
 
 class Named(Protocol):
@@ -96,7 +103,6 @@ def replay_letters(
     if dead_letters:
         with (
             audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"),
-            _REPLAYING,
             _alone(client, task_id, by),
         ):
             # Inside the audit, so that a refused replay is recorded as well.
@@ -111,20 +117,43 @@ def replay_letters(
 
 @contextmanager
 def _alone(client: KazooClient, task_id: str, by: str) -> Iterator[None]:
-    """Keeps other processes from replaying the task's letters, for as long as the block runs, or
-    until this process's session has ended. Raises ConfigError while one does."""
+    """Keeps others from replaying the task's letters, for as long as the block runs, or until this
+    process's session has ended. Raises ConfigError while one does."""
     path = f"{TASKS}/{task_id}/replaying"
-    if not take_node(client, path, {"taskId": task_id, "by": by, "at": now()}):
-        raise ConfigError(
-            f"dead letters of task {task_id} are being replayed by somebody else, as {path} says, "
-            "so none was replayed; look at the open ones again when that is done"
-        )
+    busy = ConfigError(
+        f"dead letters of task {task_id} are being replayed by somebody else, as {path} says, "
+        "so none was replayed; look at the open ones again when that is done"
+    )
+    lock = _REPLAYING.setdefault(task_id, Lock())
+    if not lock.acquire(blocking=False):
+        raise busy
     try:
+        is_taken = take_node(client, path, {"taskId": task_id, "by": by, "at": now()})
+        # Under the lock, an own one is left of a replay that could not let go of it.
+        if not is_taken and not is_own(client, get_node(client, path)):
+            raise busy
         yield
     finally:
-        # With the session the znode is lost, and may be another process's by now.
-        if is_own(client, get_node(client, path)):
-            drop_node(client, path)
+        # Also after a failure to take it, as only the answer may have been lost.
+        _let_go(client, path)
+        lock.release()
+
+
+def _let_go(client: KazooClient, path: str) -> None:
+    """Deletes the znode if it is this session's. What was replayed stays so if ZooKeeper does not
+    answer; the znode then ends with the session, or is taken by its next replay."""
+    deadline = time.monotonic() + LET_GO_SECONDS
+    while True:
+        try:
+            # With the session the znode is lost, and may be another process's by now.
+            if is_own(client, get_node(client, path)):
+                drop_node(client, path)
+            return
+        except PositionError as error:
+            if not is_silence(error) or time.monotonic() > deadline:
+                LOG.warning("%s may keep others from replays for a while: %s", path, error)
+                return
+        time.sleep(PAUSE_SECONDS)
 
 
 def _refuse_resolved(topic: DeadLetterTopic, dead_letters: Iterable[OpenDeadLetter]) -> None:
@@ -167,9 +196,11 @@ def _lower_count(client: KazooClient, task_id: str, dead_letters: int) -> None:
     """Lowers the count that a node has stored, to show the effect immediately; the node counts
     again later."""
     nodes = TaskNodes(client)
-    # A node may count at the same time, so the result is cut at 0.
-    if known := nodes.open_dead_letters(task_id):
-        nodes.put_open_dead_letters(task_id, max(0, known - dead_letters))
+    # The letters are resolved, so a ZooKeeper that is away now is no reason to report a failure.
+    with suppress(PositionError):
+        # A node may count at the same time, so the result is cut at 0.
+        if known := nodes.open_dead_letters(task_id):
+            nodes.put_open_dead_letters(task_id, max(0, known - dead_letters))
 
 
 def _what(command: str, dead_letters: Sequence[Letter]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -128,7 +129,8 @@ def test_two_replays_of_one_letter_at_once_append_its_record_once(
     client.stop()
     client.close()
     assert (last(task, 0).offset(), told[0]) == (2, "")
-    assert f"{task.task_id}/0/0 is no longer open" in told[1]
+    # The second one comes during the first one, or after it.
+    assert re.search("are being replayed by somebody else|/0/0 is no longer open", told[1])
 
 
 def test_another_process_that_replays_is_named_and_nothing_is_replayed_beside_it(
