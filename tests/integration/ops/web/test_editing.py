@@ -132,9 +132,13 @@ def test_a_task_is_moved_to_a_node_that_takes_tasks_and_keeps_its_id(
     for node_id in ("n2", "drained"):
         nodes.register(node_id)
         nodes.put_stat(node_id, {"workLimit": 5, "tasks": {}})
+    nodes.register("prod", "prod")
+    nodes.put_stat("prod", {"workLimit": 5, "tasks": {}, "environment": "prod"})
+    nodes.register("full")
+    nodes.put_stat("full", {"workLimit": 1, "tasks": {"242": ["t"]}})
     order_taking(nodes, "drained", False, "ada")
     before = bus.text(DIST)
-    for node_id, status in (("drained", 409), ("nobody", 404)):
+    for node_id, status in (("drained", 409), ("nobody", 404), ("prod", 409)):
         assert web.post("/tasks/1084/move", data={"node": node_id}).status_code == status
     assert bus.text(DIST) == before
     assert "<option>n2</option>" in web.get("/tasks/1084").text
@@ -143,7 +147,14 @@ def test_a_task_is_moved_to_a_node_that_takes_tasks_and_keeps_its_id(
     assert "nodeId=n2" in versions_of(bus.client, "1084")[-1].text
     assert bus.tasks.wanted("1084") is None  # it did not run
     bus.tasks.want("1084", is_working=True, by="ada")
-    order = bus.tasks.wanted("1084")
+    order, moved = bus.tasks.wanted("1084"), bus.text(DIST)
+    refused = web.post("/tasks/1084/move", data={"node": "full"})
+    assert refused.status_code == 409
+    assert "node full is full: it runs 1 of 1 swimlanes, and the task needs 1" in refused.text
+    assert bus.text(DIST) == moved
+    # Where it is already, it needs no more room.
+    nodes.put_stat("full", {"workLimit": 1, "tasks": {"1084": ["t"]}})
+    assert web.post("/tasks/1084/move", data={"node": "full"}).status_code == 303
     web.post("/tasks/1084/move", data={"node": ""})
     again = bus.tasks.wanted("1084")
     assert "nodeId" not in versions_of(bus.client, "1084")[-1].text
