@@ -19,19 +19,31 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 def explained(client: KazooClient, status: Status) -> Status:
     """The status, with what is missing as the reason where no node has taken a started task. Raises
     what calls to ZooKeeper raise."""
-    if status.state is not State.STARTING or status.node_id or status.is_by_hand:
+    if not is_waiting(status):
         return status
+    reason, _ = why_waiting(client, status.task_id)
+    return replace(status, reason=reason)
+
+
+def is_waiting(status: Status) -> bool:
+    """Whether the task is started, and no node has taken it."""
+    return status.state is State.STARTING and not status.node_id and not status.is_by_hand
+
+
+def why_waiting(client: KazooClient, task_id: str) -> tuple[str, bool]:
+    """Why no node has taken a started task, and whether one of those that run could. Raises what
+    calls to ZooKeeper raise."""
     try:
-        return replace(status, reason=_reason(client, status.task_id))
+        return _reason(client, task_id)
     except ConfigError as error:
-        return replace(status, reason=f"no node takes it: {error}")
+        return f"no node takes it: {error}", False
 
 
-def _reason(client: KazooClient, task_id: str) -> str:
+def _reason(client: KazooClient, task_id: str) -> tuple[str, bool]:
     offer = read_offer(DistNodes(client).get(task_id) or {}, TaskNodes(client).swimlanes(task_id))
     known = [info for info in BusNodes(client).all() if info.is_there]
     if not known:
-        return "no node runs; start one: cdcbus node run"
+        return "no node runs; start one: cdcbus node run", False
     # Each reason rules out some of the remaining nodes; the first that rules out all is returned.
     reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
         (
@@ -55,7 +67,6 @@ def _reason(client: KazooClient, task_id: str) -> str:
     for sentence, allows in reasons:
         known = list(filter(allows, known))
         if not known:
-            return sentence
-    return (
-        f"no node has taken it yet, though {known[0].node_id} could; look at the log of that node"
-    )
+            return sentence, False
+    first = known[0].node_id
+    return f"no node has taken it yet, though {first} could; look at the log of that node", True

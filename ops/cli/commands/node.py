@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,19 @@ import click
 from cdcbus.ops.cli.options import bus_options, timeout_option, yes_option
 from cdcbus.ops.cli.output import json_option, print_json, print_table
 from cdcbus.ops.cli.task_argument import read_names
+from cdcbus.ops.services.scheduling import is_waiting, why_waiting
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+from cdcbus.tasks.zookeeper.status import status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
     from cdcbus.ops.node.held_task import NodeSettings
     from cdcbus.tasks.control.bus_settings import BusSettings
 
@@ -194,10 +200,12 @@ def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
     return found
 
 
-def _need_known(nodes: BusNodes, node_id: str, bus: BusSettings) -> None:
+def _known(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
     """Raises ConfigError for a node that ZooKeeper does not know, not for a damaged one."""
-    if nodes.seen(node_id) is None:
+    seen = nodes.seen(node_id)
+    if seen is None:
         raise _unknown(nodes, node_id, bus)
+    return seen
 
 
 def _unknown(nodes: BusNodes, node_id: str, bus: BusSettings) -> ConfigError:
@@ -212,19 +220,26 @@ def _unknown(nodes: BusNodes, node_id: str, bus: BusSettings) -> ConfigError:
 @bus_options
 def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
     """Move the tasks of NODE to other nodes and let it take no more, also after a restart. Returns
-    when it has none."""
+    when other nodes have them. Tasks that no other node takes stand still; they are named, and the
+    exit code is 1."""
+    deadline = time.monotonic() + timeout_seconds
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         # First: an order for a misspelled id would create a node that never ran.
-        _need_known(nodes, node_id, bus)
+        before = _known(nodes, node_id, bus)
         order_taking(nodes, node_id, False, operator())
-        after = _drained(nodes, node_id, bus, timeout_seconds)
+        after = _drained(nodes, node_id, bus, deadline)
+        waiting = _waiting(client, before.tasks, deadline)
     # The last report of a node that does not run can still name tasks.
     if not (after.is_there and after.tasks):
         ordered = f"takes no tasks until: cdcbus node resume {node_id}"
         if not after.is_there:
             ordered += "; it does not run at the moment"
         _say_ordered(after, ordered, as_json)
+        for task_id, reason in waiting.items():
+            click.secho(f"task {task_id} stands still: {reason}", fg="red", err=True)
+        if waiting:
+            sys.exit(1)
         return
     if as_json:
         print_json(_as_fields(after))
@@ -233,13 +248,27 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
     sys.exit(1)
 
 
-def _drained(nodes: BusNodes, node_id: str, bus: BusSettings, timeout_seconds: float) -> NodeInfo:
+def _drained(nodes: BusNodes, node_id: str, bus: BusSettings, deadline: float) -> NodeInfo:
     """The node, once it has no task or the time is over."""
-    deadline = time.monotonic() + timeout_seconds
     while True:
         info = _found(nodes, node_id, bus)
         if not info.is_there or not info.tasks or time.monotonic() > deadline:
             return info
+        time.sleep(0.3)
+
+
+def _waiting(client: KazooClient, task_ids: Iterable[str], deadline: float) -> dict[str, str]:
+    """The started tasks that no node has, each with the reason, once no node could still take one
+    of them or the time is over."""
+    tasks = TaskNodes(client)
+    while True:
+        reasons, could_be_taken = {}, False
+        for task_id in task_ids:
+            if is_waiting(status_of(tasks, task_id)):
+                reasons[task_id], could_one = why_waiting(client, task_id)
+                could_be_taken = could_be_taken or could_one
+        if not could_be_taken or time.monotonic() > deadline:
+            return reasons
         time.sleep(0.3)
 
 
@@ -259,7 +288,7 @@ def resume(node_id: str, as_json: bool, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         # First: an order for a misspelled id would create a node that never ran.
-        _need_known(nodes, node_id, bus)
+        _known(nodes, node_id, bus)
         order_taking(nodes, node_id, True, operator())
         after = _found(nodes, node_id, bus)
     _say_ordered(after, "takes tasks", as_json)
@@ -276,7 +305,7 @@ def limit(node_id: str, swimlanes: int, as_json: bool, bus: BusSettings) -> None
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         # First: an order for a misspelled id would create a node that never ran.
-        _need_known(nodes, node_id, bus)
+        _known(nodes, node_id, bus)
         order_limit(nodes, node_id, swimlanes, operator())
         after = _found(nodes, node_id, bus)
     _say_ordered(after, f"runs {swimlanes} swimlanes at most", as_json)

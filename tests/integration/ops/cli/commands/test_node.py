@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeWish
-from tests.support.processes.bus import Bus, open_bus
+from tests.support.processes.bus import Bus, open_bus, resting_text
 
 pytestmark = pytest.mark.integration
 
@@ -31,6 +31,24 @@ def test_a_node_is_forgotten_once_it_runs_no_more(bus: Bus) -> None:
     assert nodes.ids() == ["runs"]
     assert [each["what"] for each in bus.json("audit")] == ["node rm"]
     bus("node", "rm", "old", "--yes", code=1)
+
+
+def test_a_drain_names_the_tasks_that_no_other_node_takes(bus: Bus) -> None:
+    nodes = BusNodes(bus.client)
+    for task_id in ("1084", "242"):
+        bus.load(resting_text(task_id, "127.0.0.1:1", "t"))
+        bus.tasks.want(task_id, is_working=True, by="ada")
+    bus.tasks.want("242", is_working=False, by="ada")
+    assert nodes.register("n1") is None
+    # As it reports them before the order; it has given them back since.
+    nodes.put_stat("gone", {"workLimit": 9, "tasks": {"1084": ["t"], "242": ["t"]}})
+    nodes.put_stat("n1", {"workLimit": 0, "tasks": {}})
+    drained = bus("node", "drain", "gone", code=1)
+    assert "takes no tasks until" in drained.stdout
+    assert "task 1084 stands still: the nodes that may run it are full" in drained.stderr
+    assert "242" not in drained.stderr
+    bus.tasks.want("1084", is_working=False, by="ada")
+    bus("node", "drain", "gone")
 
 
 def test_a_damaged_order_is_replaced_by_the_commands_that_it_names(bus: Bus) -> None:
