@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from cdcbus.ops.alarms.silence import duration_seconds
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
-from cdcbus.ops.web.auth import is_logged_in, operator_of
+from cdcbus.ops.web.auth import has_all_tasks, is_logged_in, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.overview.task_rows import overview_of
 from cdcbus.ops.web.pages.alarms import DURATIONS, OFF
@@ -180,6 +180,8 @@ def _overview_values(request: Request, asked: Asked) -> dict[str, Any]:
         "overview": overview_of(rows, asked.q, asked.state, asked.tag, asked.sort),
         "asked": asked,
         "is_logged_in": is_logged_in(request),
+        # One request can name any tasks, so it is for those who have all.
+        "may_choose": has_all_tasks(request),
         "nodes_there": sum(node.is_there for node in nodes),
         "nodes": nodes,
     }

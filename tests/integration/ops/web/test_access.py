@@ -120,5 +120,9 @@ def test_a_person_changes_what_is_hers_and_the_audit_has_her_name(
             assert "http.person.ada.tasks" in refused.json()["error"]
             assert web.get("/api/tasks/bank-1").status_code == 403
             assert web.get("/tasks/shop-1").status_code == 200
+            # What she may not use is not offered.
+            overview = web.get("/").text
+            assert 'type="checkbox"' not in overview
+            assert "/new-task" in overview
             done = web.get("/api/audit").json()[-1]
             assert (done["on"], done["by"]) == ("task shop-1", "ada@127.0.0.1 by HTTP")
