@@ -39,7 +39,9 @@ from cdcbus.ops.web.bus import WebBus
 from cdcbus.tasks.control.people import Person, Role
 
 COOKIE = "cdcbus_session"
-BODY_BYTES = 64 << 10
+# What strangers may send, and what those may who are known: texts of tasks, positions of many
+# partitions.
+BODY_BYTES, KNOWN_BODY_BYTES = 64 << 10, 1 << 20
 FREE = ("/healthz", "/login", "/login/oidc", "/login/oidc/back")
 NEW_TASK = "/new-task"
 NODE_PATH = re.compile(r"/(?:api/)?nodes/")
@@ -139,7 +141,8 @@ class Guard:
             }
             self._check(connection, scope["method"])
             # After the checks, so that the bodies of strangers are not read.
-            taken = await _whole_body(connection, receive)
+            most = BODY_BYTES if person is None else KNOWN_BODY_BYTES
+            taken = await _whole_body(connection, receive, most)
         except Refused as refused:
             await _refused(connection, refused)(scope, receive, send_guarded)
             return
@@ -296,12 +299,12 @@ def _is_of(origin: str | None, host: str) -> bool:
     return origin.lower() in (f"http://{own}", f"https://{own}")
 
 
-async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
-    """Reads the whole body before anything uses it. Raises Refused for more than BODY_BYTES."""
-    too_large = Refused(413, f"the request has more than {BODY_BYTES} bytes")
+async def _whole_body(connection: HTTPConnection, receive: Receive, most: int) -> Receive:
+    """Reads the whole body before anything uses it. Raises Refused for more than `most` bytes."""
+    too_large = Refused(413, f"the request has more than {most} bytes")
     # A chunked body has no length, and is counted below.
     length = connection.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > BODY_BYTES:
+    if not length.isdigit() or int(length) > most:
         raise too_large
     body = b""
     while True:
@@ -309,7 +312,7 @@ async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
         if message["type"] != "http.request":
             break
         body += message.get("body", b"")
-        if len(body) > BODY_BYTES:
+        if len(body) > most:
             raise too_large
         if not message.get("more_body"):
             break

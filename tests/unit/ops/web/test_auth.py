@@ -191,15 +191,31 @@ def test_people_without_a_session_are_led_to_the_login() -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{}, {"content-length": "70000"}, {"content-length": "-1"}, {"content-length": "x"}]
+    ("path", "known", "length"),
+    [
+        ("/api/nodes/n1/limit", BEARER, None),
+        ("/api/nodes/n1/limit", BEARER, "1100000"),
+        ("/api/nodes/n1/limit", BEARER, "-1"),
+        ("/api/nodes/n1/limit", BEARER, "x"),
+        ("/login", SAME, None),
+        ("/login", SAME, "70000"),
+    ],
 )
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(headers: dict[str, str]) -> None:
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(
+    path: str, known: dict[str, str], length: str | None
+) -> None:
     async def endless() -> Any:
         while True:
             yield b" " * 1024
 
-    answer = ask(BUS, "POST", "/api/nodes/n1/limit", {**BEARER, **headers}, content=endless())
-    assert answer.status_code == 413
+    headers = {**known, **({} if length is None else {"content-length": length})}
+    assert ask(BUS, "POST", path, headers, content=endless()).status_code == 413
+
+
+def test_who_is_known_may_send_the_text_of_a_large_task_and_strangers_little() -> None:
+    form = {"name": "ada", "token": TOKEN, "next": "x" * 200_000}
+    assert ask(BUS, "POST", "/login", SAME, data=form).status_code == 413
+    assert ask(BUS, "POST", "/login", BEARER, data=form).status_code == 303
 
 
 def test_every_answer_tells_browsers_to_be_careful() -> None:
