@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.processes.bus import Bus, open_bus
+from tests.support.processes.bus import Bus, open_bus, resting_text
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -44,6 +44,21 @@ def test_a_node_serves_its_pages_until_it_ends(bus: Bus) -> None:
         with pytest.raises(httpx.ConnectError):
             web.get("/healthz")
     assert "Traceback" not in said(bus, "n1")
+
+
+def test_a_node_shows_the_log_that_it_writes_for_a_task(bus: Bus) -> None:
+    bus.load(resting_text("242", "127.0.0.1:1", "t"))
+    bus.node("n1", CDCBUS_HTTP_BIND="127.0.0.1:0", CDCBUS_NODE_LOGDIRECTORY="logs/of tasks")
+    wait_until(lambda: "node n1 takes tasks" in said(bus, "n1"), "the node")
+    served = re.search(r"node n1 serves (http://127\.0\.0\.1:\d+)\n", said(bus, "n1"))
+    assert served is not None
+    bus.tasks.want("242", is_working=True, by="ada")
+    log = bus.folder / "logs" / "of tasks" / "242.log"
+    wait_until(lambda: log.exists() and log.stat().st_size > 0, "the task's log")
+    time = log.read_text(encoding="utf-8")[: len("2026-11-26 03:00:00,000")]
+    with httpx.Client(base_url=served[1], trust_env=False, timeout=60) as web:
+        for page in ("/tasks/242", "/tasks/242/log"):
+            assert time in web.get(page).text
 
 
 def test_a_port_in_use_costs_a_node_its_pages_only(bus: Bus) -> None:
