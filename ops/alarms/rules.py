@@ -15,7 +15,7 @@ from cdcbus.tasks.zookeeper.stat import Stat
 SILENT_SECONDS = 60.0
 LONGEST_REASON = 1_000
 # Alarms of a stuck task, which a restart can end.
-RECOVERED_BY_RESTART = ("batch", "position")
+RECOVERED_BY_RESTART = ("batch", "position", "silent")
 # These repeat the reason of the task's state.
 OF_STATE = ("error", "retrying", "starting")
 # A start may take this many times as long as other conditions.
@@ -30,16 +30,16 @@ AT_REST = (State.NEW, State.STOPPED, State.DONE)
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A task as observed at `now`, epoch seconds. `is_wanted`: operators want it to work.
-    `told_seconds`: since the last report of its process; None: it never reported. `verified`: the
-    result of the last verify, None where the task is not verified by schedule; `begun`: when the
-    schedule last began one, None before that."""
+    `stat`: as in `Status`. `told_seconds`: since the last report of its process, as far as was
+    seen. `verified`: the result of the last verify, None where the task is not verified by
+    schedule; `begun`: when the schedule last began one, None before that."""
 
     now: float
     state: State
     reason: str = ""
     is_wanted: bool = True
     stat: Stat | None = None
-    told_seconds: float | None = None
+    told_seconds: float = 0.0
     task_id: str = ""
     verified: LastVerify | None = None
     begun: Begun | None = None
@@ -88,13 +88,15 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
     # Only a task at work has figures that are true now.
     if seen.state not in (State.WORKING, State.RETRYING):
         return
-    if seen.stat is None or seen.told_seconds is None:
+    # A task that is tried again has no process until its node starts it.
+    if seen.stat is None and seen.state is State.RETRYING:
         return
     if seen.told_seconds >= SILENT_SECONDS:
         sentence = f"its process has reported nothing for {seen.told_seconds:.0f} s"
         yield condition("silent", sentence, 0)
         return  # the report is too old to say more
-    yield from _of_work(seen, seen.stat, limits, condition)
+    if seen.stat is not None:
+        yield from _of_work(seen, seen.stat, limits, condition)
 
 
 def _of_verify(

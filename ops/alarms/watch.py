@@ -89,7 +89,8 @@ class Watch:
     _open: list[_Open] = field(default_factory=list)
     _complaints: Complaints = field(default_factory=Complaints)
     # By task: the time in its last report, and when that was first seen. By time.monotonic, as the
-    # report's clock can be of another machine, and each can be put forward or back.
+    # report's clock can be of another machine, and each can be put forward or back. Forgotten when
+    # ZooKeeper does not answer, as no task can report then.
     _reports: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -106,6 +107,7 @@ class Watch:
         except CdcError as error:
             # Nothing is sent that cannot be stored: another node would send it again.
             self._complaints.complain("zookeeper", str(error))
+            self._reports.clear()
             return
         self._open.clear()
         self._reports = {task: each for task, each in self._reports.items() if task in ids}
@@ -117,6 +119,7 @@ class Watch:
                 self._complaints.complain(task_id, "")
             except CdcError as error:
                 self._complaints.complain(task_id, str(error))
+                self._reports.pop(task_id, None)
             except Exception as error:  # a bug must not stop the watch over other tasks
                 self._complaints.complain(
                     task_id,
@@ -203,16 +206,14 @@ class Watch:
             begun=begun,
         )
 
-    def _told_seconds(self, status: Status) -> float | None:
+    def _told_seconds(self, status: Status) -> float:
         """How long the task has reported nothing, as far as this watch has seen."""
-        if status.stat is None:
-            return None
         now = time.monotonic()
-        at, seen_at = self._reports.get(status.task_id, ("", now))
-        if at != status.stat.at:
-            self._reports[status.task_id] = status.stat.at, now
+        known = self._reports.get(status.task_id)
+        if known is None or known[0] != status.told_at:
+            self._reports[status.task_id] = status.told_at, now
             return 0.0
-        return now - seen_at
+        return now - known[1]
 
     def _restart(self, tasks: TaskNodes, status: Status, count: str) -> None:
         """Raises PositionConflict where an operator has given another command meanwhile, such as to

@@ -15,7 +15,6 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from cdcbus.tasks.zookeeper.znode import age_seconds
 
 STILL_SECONDS = 300.0
 SILENT_SECONDS = 60.0
@@ -64,16 +63,16 @@ def complaints(bus: WebBus, now: float) -> Iterator[str]:
 
 def complaint(status: Status) -> str:
     """Why a running task makes no progress; else empty."""
-    stat = status.stat
-    if stat is None or status.state not in (State.WORKING, State.RETRYING):
+    if status.state not in (State.WORKING, State.RETRYING):
         return ""
-    age = age_seconds(stat.at)
-    if age is not None and age > SILENT_SECONDS:
+    silent_seconds = status.silent_seconds
+    if silent_seconds is not None and silent_seconds > SILENT_SECONDS:
         return (
-            f"task {status.task_id} has reported nothing for {age:.0f} s; look at its log: "
-            f"cdcbus task logs {status.task_id}"
+            f"task {status.task_id} has reported nothing for {silent_seconds:.0f} s; look at its "
+            f"log: cdcbus task logs {status.task_id}"
         )
-    if stat.still_seconds >= STILL_SECONDS:
+    stat = status.stat
+    if stat is not None and stat.still_seconds >= STILL_SECONDS:
         sentence = (
             f"task {status.task_id} has lag, and has made no progress for "
             f"{stat.still_seconds:.0f} s"

@@ -23,7 +23,6 @@ from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
-from cdcbus.tasks.zookeeper.znode import age_seconds
 
 router = APIRouter()
 
@@ -206,6 +205,7 @@ def of_task(status: Status, failures: list[Failure]) -> Iterator[Sample]:
     yield "cdcbus_task_open_letters", task, status.open_dead_letters
     if failures:
         yield "cdcbus_task_last_failure_timestamp_seconds", task, _epoch(failures[-1].at)
+    yield "cdcbus_task_silent_seconds", task, status.silent_seconds
     if stat is not None:
         yield from _of_stat(status.task_id, stat)
 
@@ -223,7 +223,6 @@ def of_verify(task_id: str, last: LastVerify) -> Iterator[Sample]:
 
 def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
     task = (task_id,)
-    yield "cdcbus_task_silent_seconds", task, age_seconds(stat.at)
     yield "cdcbus_task_rows_total", task, stat.rows
     yield "cdcbus_task_rows_per_second", task, stat.rows_per_second
     yield "cdcbus_task_lag_records", task, stat.lag_records

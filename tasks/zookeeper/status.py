@@ -8,14 +8,15 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import ENDED, Run, TaskNodes
-from cdcbus.tasks.zookeeper.znode import JsonNode
+from cdcbus.tasks.zookeeper.znode import JsonNode, age_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """A task as operators see it. `is_by_hand`: run by `task run`, not by a node, in `process`.
-    `stat`: the current process's report, None where only an earlier one reported.
-    `open_dead_letters`: as a node last counted them."""
+    `stat`: the current process's report, None where only an earlier one reported, or the process
+    has lost its lock. `told_at`: when any process of the task last reported. `open_dead_letters`:
+    as a node last counted them."""
 
     task_id: str
     state: State
@@ -27,12 +28,21 @@ class Status:
     is_by_hand: bool = False
     process: str = ""
     open_dead_letters: int | None = None
+    told_at: str = ""
 
     @property
     def is_running(self) -> bool:
         return self.state in (State.WORKING, State.RETRYING) and (
             self.is_by_hand or self.stat is not None
         )
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """How long its process has reported nothing; None where there may be no process."""
+        # A process that stands still as a whole loses its lock, and its node does not see it.
+        if self.stat is None and self.state is not State.WORKING:
+            return None
+        return age_seconds(self.told_at)
 
 
 def status_of(nodes: TaskNodes, task_id: str) -> Status:
@@ -58,6 +68,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         run=run,
         stat=current,
         open_dead_letters=nodes.open_dead_letters(task_id),
+        told_at=stat.at if stat else "",
     )
     # A node's process names its node in the lock; one started by hand does not.
     if claim is None and holder is not None and not holder.text("nodeId"):

@@ -126,6 +126,10 @@ def test_three_silent_sources_of_four_are_three_conditions() -> None:
         (Seen(0, State.DONE), []),
         (Seen(0, State.NEW), []),
         (Seen(0, State.WORKING), []),
+        # its process stands still, and so has lost its locks
+        (Seen(0, State.WORKING, told_seconds=60.0), ["silent"]),
+        # it has no process until its next start
+        (Seen(0, State.RETRYING, "Kafka is away", told_seconds=600.0), ["retrying"]),
     ],
 )
 def test_the_state_of_a_task_is_looked_at(seen: Seen, expected: list[str]) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kazoo.exceptions import ConnectionLoss
 
 from cdcbus.ops.alarms import watch
 from cdcbus.ops.alarms.channels import Message, NotAccepted
@@ -199,6 +200,60 @@ def test_a_command_that_is_given_while_a_stuck_task_is_started_again_counts() ->
     bus = Stuck()
     bus.before_audit = lambda: bus.tasks.want("7", False, "bob")
     assert bus.look() == "bob: stop"
+
+
+class StandsStill(Stuck):
+    """A bus whose only task stands still as a whole, and so has lost its lock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.clock = Clock()
+        monkeypatch.setattr(watch, "time", self.clock)
+        self.tasks.put_stat("7", Stat(State.WORKING, at=now(), node_id="n1", process_id=1))
+        client: Any = self
+        client.delete_async("/datas/task/7/lock/t")
+        settings = {"CDCBUS_ALARM_RECOVERIES": "1", "CDCBUS_ALARM_HOLDSECONDS": "0"}
+        self._looking = Watch(client, read_bus_settings({}, None, settings, Path()), "n1")
+
+    def looks(self, seconds: float) -> None:
+        """Looks as often as a node does."""
+        end = self.clock.now + seconds
+        while self.clock.now < end:
+            self.clock.now += watch.LOOK_SECONDS
+            self._looking.look()
+
+    @property
+    def raised(self) -> list[str]:
+        client: Any = self
+        alarms, _ = AlarmNodes(client).get("7")
+        return [*alarms.alarms]
+
+    @property
+    def wanted_by(self) -> str:
+        wanted = self.tasks.wanted("7")
+        assert wanted is not None
+        return wanted.by
+
+
+def test_a_task_that_stands_still_as_a_whole_is_silent_and_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bus = StandsStill(monkeypatch)
+    bus.looks(60)
+    assert (bus.raised, bus.wanted_by) == ([], "ann")
+    bus.looks(10)
+    assert (bus.raised, bus.wanted_by) == (["silent"], "node n1, as the task is stuck")
+
+
+def test_no_task_is_silent_because_zookeeper_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sessions end with an outage, also those of tasks that work."""
+    bus = StandsStill(monkeypatch)
+    bus.looks(50)
+    bus.refusal = ConnectionLoss()
+    bus.looks(300)
+    bus.refusal = None
+    bus.looks(60)
+    assert (bus.raised, bus.wanted_by) == ([], "ann")
 
 
 def test_a_table_that_differs_is_an_alarm_though_the_limits_cannot_be_read() -> None:

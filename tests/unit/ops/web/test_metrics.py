@@ -47,6 +47,7 @@ STATUS = Status(
     run=Run(State.WORKING, restarts=2),
     stat=STAT,
     open_dead_letters=4,
+    told_at=STAT.at,
 )
 
 
@@ -168,12 +169,19 @@ def test_what_a_verify_has_found_is_told() -> None:
     }
 
 
+def test_a_task_that_has_lost_its_lock_is_still_told_to_be_silent() -> None:
+    lost = Status("shop", State.WORKING, told_at="2024-05-01 03:04:05")
+    silent = [value for name, _, value in of_task(lost, []) if name == "cdcbus_task_silent_seconds"]
+    assert isinstance(silent[0], float) and silent[0] > 60
+
+
 def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
     samples = list(of_task(Status("shop", State.NEW), []))
     assert samples == [
         ("cdcbus_task_state", ("shop", State.NEW), 1),
         ("cdcbus_task_restarts", ("shop",), 0),
         ("cdcbus_task_open_letters", ("shop",), None),
+        ("cdcbus_task_silent_seconds", ("shop",), None),
     ]
     idle = {
         name: value

@@ -168,6 +168,21 @@ def test_a_report_of_another_process_than_the_locks_holder_counts_no_more(
     assert (found.state, found.node_id) == (State.WORKING, "n1")
 
 
+def test_how_long_a_task_is_silent_is_known_without_its_lock_and_not_between_two_starts(
+    nodes: TaskNodes,
+) -> None:
+    nodes.want("7", True, "ann")
+    desired = nodes.wanted("7")
+    assert desired is not None
+    nodes.claim("7", "n1")
+    nodes.put_stat("7", Stat(State.WORKING, at="2024-05-01 03:04:05"))
+    for state in (State.WORKING, State.RETRYING):
+        nodes.put_run("7", Run(state, order=desired.order, node_id="n1"))
+        found = status_of(nodes, "7")
+        assert (found.stat, found.state) == (None, state)
+        assert (found.silent_seconds is not None) == (state is State.WORKING)
+
+
 def test_a_task_that_runs_is_not_removed(nodes: TaskNodes, zookeeper: MemoryZooKeeper) -> None:
     zookeeper.put(f"{lock_path('7')}/orders", '{"processId":2}')
     with pytest.raises(PositionConflict, match="is running; stop it first"):
