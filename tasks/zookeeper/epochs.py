@@ -12,27 +12,17 @@ from __future__ import annotations
 import time
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    BadVersionError,
-    KazooException,
-    NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
-from kazoo.protocol.states import ZnodeStat
 
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.lock import lock_path
-from cdcbus.tasks.zookeeper.znode import answer, get_node, is_own, reported
+from cdcbus.tasks.zookeeper.znode import answer, get_node, is_done, is_own, reported
 
 HIGHEST = f"{ROOT}/epoch"
 """The znode of a number that no epoch of this bus exceeds."""
 # How far that number is set ahead of the clock, so that tasks which have an epoch, and start
 # together, do not all write it.
 AHEAD_MS = 60_000
-OF_OTHERS = (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)
-"""The errors of a transaction that another one preceded."""
 
 
 def epoch_path(task_id: str, swimlane: str) -> str:
@@ -90,16 +80,7 @@ def _advanced(client: KazooClient, lock: tuple[str, int], path: str) -> int | No
         # Never further ahead of the clock: if ZooKeeper loses it, epochs go on by that.
         data = str(max(number, now_ms + AHEAD_MS)).encode()
         transaction.set_data(HIGHEST, data, highest_stat.version)
-    results = answer(transaction.commit_async())
-    is_written = True
-    for result in results:
-        if isinstance(result, ZnodeStat):
-            continue
-        is_written = False
-        # OF_OTHERS means that a competing write came first; anything else is an error.
-        if isinstance(result, KazooException) and not isinstance(result, OF_OTHERS):
-            raise result
-    return number if is_written else None
+    return number if is_done(answer(transaction.commit_async())) else None
 
 
 def _number(data: bytes) -> int | None:

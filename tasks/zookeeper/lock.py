@@ -23,7 +23,6 @@ from itertools import count
 from threading import Event, Lock, Thread, current_thread, main_thread
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.tasks.process_identity import identity, is_gone
@@ -31,12 +30,11 @@ from cdcbus.tasks.zookeeper.connection import LOST, ROOT, session_seconds
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
     answer,
-    drop_node,
     get_children,
     get_node,
+    give_up,
     is_own,
-    reported,
-    take_node,
+    take_free,
 )
 
 LOG = logging.getLogger(__name__)
@@ -260,8 +258,8 @@ class Guard:
 
     def _let_go(self, path: str) -> None:
         # A path that is wanted again is left alone: its lock may be the new one.
-        if path not in self._wanted and is_own(self._client, get_node(self._client, path)):
-            drop_node(self._client, path)
+        if path not in self._wanted:
+            give_up(self._client, path)
 
     def _start_letting_go(self, path: str) -> None:
         thread = Thread(target=self._let_go_later, args=(path,), name="lock-drop", daemon=True)
@@ -444,35 +442,18 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
     while not stop.is_set():
         asked = _Lease.now()
         try:
-            if take_node(client, path, fields):
+            holder = take_free(client, path, fields)
+            if holder is None:
                 return asked
-            holder = get_node(client, path)
-            # The answer to an earlier request may have been lost.
-            if is_own(client, holder):
-                return asked
-            # A process of this machine that has ended: its session would keep the lock for seconds.
-            if holder is not None and is_gone(holder.fields):
-                _delete(client, path, holder)
-                continue
-            sentence = ""
-            if holder is not None:
-                sentence = f"{path} is held by {described(holder)}; waiting until it is released"
+            sentence = f"{path} is held by {described(holder)}; waiting until it is released"
         except PositionUnavailable as error:
             sentence = str(error)
         # Once for each holder or error, not every 0.3 s.
-        if sentence and sentence != logged:
+        if sentence != logged:
             LOG.warning("%s", sentence)
             logged = sentence
         stop.wait(WAIT_SECONDS)
     return None
-
-
-def _delete(client: KazooClient, path: str, holder: JsonNode) -> None:
-    """Deletes the lock of a holder that has ended, but whose session would keep it for some
-    seconds. Raises PositionUnavailable, PositionError."""
-    with reported(path), suppress(NoNodeError, BadVersionError):
-        # By version, so that only this holder's lock is deleted and never its successor's.
-        answer(client.delete_async(path, holder.version))
 
 
 def described(holder: JsonNode) -> str:

@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.process_identity import identity, is_gone
+from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.znode import (
@@ -25,15 +25,14 @@ from cdcbus.tasks.zookeeper.znode import (
     Watch,
     age_seconds,
     answer,
-    drop_node,
     drop_tree,
     get_children,
     get_node,
-    is_own,
+    give_up,
     now,
     put_node,
     reported,
-    take_node,
+    take_free,
 )
 
 NODES = f"{ROOT}/node"
@@ -105,23 +104,12 @@ class BusNodes:
     def register(self, node_id: str, environment: str = "") -> JsonNode | None:
         """Makes this process the node, of an environment such as `prod`, and returns None; returns
         the holder if another process is the node."""
-        path = f"{NODES}/{node_id}/lock"
-        # Repeated until the znode is this process's own, as others may take or drop it in between.
-        while not is_own(self.client, holder := get_node(self.client, path)):
-            if holder is None:
-                fields = {"nodeId": node_id, ENVIRONMENT: environment, **identity()}
-                take_node(self.client, path, fields)
-            # An earlier process, whose session would keep the znode for some seconds.
-            elif is_gone(holder.fields):
-                drop_node(self.client, path)
-            else:
-                return holder
-        return None
+        fields = {"nodeId": node_id, ENVIRONMENT: environment, **identity()}
+        return take_free(self.client, f"{NODES}/{node_id}/lock", fields)
 
     def unregister(self, node_id: str) -> None:
         # After a lost session another process may be the node by now.
-        if is_own(self.client, get_node(self.client, f"{NODES}/{node_id}/lock")):
-            drop_node(self.client, f"{NODES}/{node_id}/lock")
+        give_up(self.client, f"{NODES}/{node_id}/lock")
 
     def remove(self, node_id: str, by: str) -> None:
         """Deletes a node that does not run. Raises ConfigError if it runs."""

@@ -6,16 +6,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.process_identity import is_gone
 from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, unanswered
 
 if TYPE_CHECKING:
@@ -24,6 +33,14 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 5.0
 # Requests in flight at a time, see `groups`.
 AT_ONCE = 200
+# The errors of a transaction that another request preceded.
+OF_OTHERS = (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 STAMP = "%Y-%m-%d %H:%M:%S"
 _T = TypeVar("_T")
 Watch = Callable[[object], None]
@@ -200,6 +217,77 @@ def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool
         except NodeExistsError:
             return False
     return True
+
+
+def take_free(client: KazooClient, path: str, fields: Mapping[str, Any]) -> JsonNode | None:
+    """Makes this client's session the holder of an ephemeral znode, if nobody holds it, or only a
+    process of this machine that has ended, whose session would keep it for some seconds. Returns
+    None, or the holder if it is another one. Raises PositionUnavailable, PositionError."""
+    while True:
+        turn = _turn(client, path)
+        holder = get_node(client, path)
+        if is_own(client, holder):
+            return None
+        if holder is not None and not is_gone(holder.fields):
+            return holder
+        # False: another process was first, and may hold it.
+        if _follow(client, turn, holder, orjson.dumps(fields)):
+            return None
+
+
+def give_up(client: KazooClient, path: str) -> None:
+    """Deletes a znode of `take_free` if it is this session's. Raises PositionUnavailable,
+    PositionError."""
+    while True:
+        turn = _turn(client, path)
+        holder = get_node(client, path)
+        if not is_own(client, holder) or _follow(client, turn, holder, None):
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The folder of a znode of `take_free`, as it was before the holder was read. Its version
+    changes with each holder. That of the holder's znode says nothing about who it is: each new one
+    begins with 0."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+def _turn(client: KazooClient, path: str) -> _Turn:
+    folder = path.rpartition("/")[0]
+    with reported(folder):
+        try:
+            data, stat = answer(client.get_async(folder))
+        except NoNodeError:
+            answer(client.ensure_path_async(folder))
+            data, stat = answer(client.get_async(folder))
+    return _Turn(path, data, stat.version)
+
+
+def _follow(client: KazooClient, turn: _Turn, holder: JsonNode | None, data: bytes | None) -> bool:
+    """Ends the turn of a holder, and begins one of this session with `data`, None: of nobody.
+    Returns False where another process has done so since the turn was read."""
+    transaction = client.transaction()
+    transaction.set_data(turn.path.rpartition("/")[0], turn.data, turn.version)
+    if holder is not None:
+        transaction.delete(turn.path)
+    if data is not None:
+        transaction.create(turn.path, data, ephemeral=True)
+    with reported(turn.path):
+        return is_done(answer(transaction.commit_async()))
+
+
+def is_done(results: Iterable[object]) -> bool:
+    """Whether a transaction was done, by its results; not where another request preceded it. Raises
+    any other error."""
+    failed = [each for each in results if isinstance(each, KazooException)]
+    for each in failed:
+        if not isinstance(each, OF_OTHERS):
+            raise each
+    return not failed
 
 
 def is_own(client: KazooClient, node: JsonNode | None) -> bool:

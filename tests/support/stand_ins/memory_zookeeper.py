@@ -4,7 +4,7 @@ are answered immediately, or, while it is silent, not at all."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -12,9 +12,12 @@ from typing import Any
 import orjson
 from kazoo.exceptions import (
     BadVersionError,
+    KazooException,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -45,6 +48,28 @@ class Request:
         if not self.is_ready:
             raise KazooTimeoutError("silent")
         return self.answer()
+
+
+class Transaction:
+    """As of kazoo: all of it is done, or nothing."""
+
+    def __init__(self, zookeeper: MemoryZooKeeper) -> None:
+        self._zookeeper = zookeeper
+        self._operations: list[Callable[[], Any]] = []
+
+    def set_data(self, path: str, data: bytes, version: int = -1) -> None:
+        self._operations.append(lambda: self._zookeeper.set_async(path, data, version).get())
+
+    def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> None:
+        self._operations.append(
+            lambda: self._zookeeper.create_async(path, data, ephemeral=ephemeral).get()
+        )
+
+    def delete(self, path: str) -> None:
+        self._operations.append(lambda: self._zookeeper.delete_async(path).get())
+
+    def commit_async(self) -> Any:
+        return self._zookeeper.commit_async(self._operations)
 
 
 class MemoryZooKeeper:
@@ -190,10 +215,35 @@ class MemoryZooKeeper:
             made = f"{path}{next(self._numbers):010}" if sequence else path
             if made in self.nodes:
                 raise NodeExistsError
-            self._make(made, data, SESSION if ephemeral else 0)
+            self._make(made, data, self.client_id[0] if ephemeral else 0)
             return made
 
         return self._request("create", path, answer)
+
+    def ensure_path_async(self, path: str) -> Any:
+        def answer() -> None:
+            if not self.exists(path):
+                self._make(path, b"")
+
+        return self._request("ensure", path, answer)
+
+    def transaction(self) -> Transaction:
+        return Transaction(self)
+
+    def commit_async(self, operations: list[Callable[[], Any]]) -> Any:
+        def answer() -> list[Any]:
+            before = dict(self.nodes), {path: replace(each) for path, each in self._stats.items()}
+            results: list[Any] = []
+            for number, operation in enumerate(operations):
+                try:
+                    results.append(operation())
+                except KazooException as error:
+                    self.nodes, self._stats = before
+                    rest = len(operations) - number - 1
+                    return [RolledBackError()] * number + [error] + [RuntimeInconsistency()] * rest
+            return results
+
+        return self._request("commit", "", answer)
 
     def delete_async(self, path: str) -> Any:
         def answer() -> None:

@@ -7,15 +7,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import PositionConflict
-from cdcbus.tasks.zookeeper.connection import connect
+from cdcbus.tasks.zookeeper import znode
+from cdcbus.tasks.zookeeper.connection import connect, connected
 from cdcbus.tasks.zookeeper.epochs import bus_identity, epoch_path, next_epoch
 from cdcbus.tasks.zookeeper.lock import LockTimes, held, lock_path
+from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
 from tests.support.servers.line import Line
 from tests.support.waiting import wait_until
 
@@ -39,6 +42,24 @@ def line(zookeeper: str) -> Iterator[Line]:
     line = Line(zookeeper)
     yield line
     line.close()
+
+
+@pytest.fixture
+def other(zookeeper: str, name: str) -> Iterator[KazooClient]:
+    with connected(f"{zookeeper}/{name}") as other:
+        yield other
+
+
+@pytest.fixture
+def gone(zookeeper: str, name: str) -> Iterator[KazooClient]:
+    """Of a process that has ended; its session lasts."""
+    with connected(f"{zookeeper}/{name}", session_seconds=30) as gone:
+        yield gone
+
+
+def dead_identity() -> bytes:
+    """Of a process of this machine that has ended."""
+    return subprocess.run([sys.executable, "-c", IDENTITY], capture_output=True, check=True).stdout
 
 
 def lost_never() -> None:
@@ -74,18 +95,71 @@ def test_who_comes_second_waits_and_says_for_whom(
 
 
 def test_a_lock_of_a_process_that_has_ended_on_this_machine_is_taken_at_once(
-    client: KazooClient, zookeeper: str, name: str
+    client: KazooClient, gone: KazooClient
 ) -> None:
-    other = connect(f"{zookeeper}/{name}", session_seconds=30)
-    dead = subprocess.run([sys.executable, "-c", IDENTITY], capture_output=True, check=True).stdout
-    other.create(lock_path("1", "a"), dead, ephemeral=True, makepath=True)
+    gone.create(lock_path("1", "a"), dead_identity(), ephemeral=True, makepath=True)
     begun = time.monotonic()
     with held(client, "1", ["a"], "", threading.Event(), lost_never) as is_held:
         assert is_held
         assert json.loads(client.get(lock_path("1", "a"))[0])["swimlaneId"] == "a"
     assert time.monotonic() - begun < 15
-    other.stop()
-    other.close()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, question: str, act: Callable[[], object]) -> None:
+    """Has something happen between a look at a holder, where the question is asked of it, and what
+    follows from the answer, which is yes."""
+
+    def answer(*_: object) -> bool:
+        monkeypatch.undo()
+        act()
+        return True
+
+    monkeypatch.setattr(znode, question, answer)
+
+
+def test_of_two_who_see_that_a_holder_has_ended_one_gets_its_lock(
+    client: KazooClient, other: KazooClient, gone: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock of the first is as new as that of the one which has ended."""
+    path, stop = lock_path("1", "a"), threading.Event()
+    gone.create(path, dead_identity(), ephemeral=True, makepath=True)
+    with ExitStack() as first:
+
+        def take() -> None:
+            assert first.enter_context(held(client, "1", ["a"], "", threading.Event(), lost_never))
+            stop.set()
+
+        meanwhile(monkeypatch, "is_gone", take)
+        with held(other, "1", ["a"], "", stop, lost_never) as is_held:
+            assert not is_held
+            assert client.get(path)[1].ephemeralOwner == client.client_id[0]
+
+
+def test_of_two_who_see_that_a_nodes_process_has_ended_one_is_the_node(
+    client: KazooClient, other: KazooClient, gone: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{NODES}/n1/lock"
+    gone.create(path, dead_identity(), ephemeral=True, makepath=True)
+    found = []
+    meanwhile(monkeypatch, "is_gone", lambda: found.append(BusNodes(client).register("n1")))
+    holder = BusNodes(other).register("n1")
+    assert found == [None]
+    assert holder is not None and holder.owner == client.client_id[0]
+
+
+def test_who_gives_its_lock_up_late_leaves_that_of_the_next_holder_alone(
+    client: KazooClient, other: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = lock_path("1", "a")
+    assert znode.take_free(client, path, {}) is None
+
+    def replace() -> None:
+        client.delete(path)  # as ZooKeeper does when the session is over
+        assert znode.take_free(other, path, {}) is None
+
+    meanwhile(monkeypatch, "is_own", replace)
+    znode.give_up(client, path)
+    assert client.get(path)[1].ephemeralOwner == other.client_id[0]
 
 
 def test_porters_lock_is_respected_and_told_of(
