@@ -16,6 +16,7 @@ from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.types import PATH_NAME, is_path_name
 from cdcbus.tasks.config.read_task import Inspection
 from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.process_identity import NODE_VARIABLE
 from cdcbus.tasks.zookeeper.dist_nodes import dist_nodes, dist_path
 from cdcbus.tasks.zookeeper.task_configs import Dist
 
@@ -23,7 +24,11 @@ LOG = logging.getLogger(__name__)
 
 
 def is_file(word: str) -> bool:
-    """Whether a word means a file: it exists as one, or looks like one. Any other word is an id."""
+    """Whether a word means a file: it exists as one, or looks like one. Any other word is an id,
+    and so is each in a process that a node has started."""
+    # A node means the task that is stored, whatever is in its working directory.
+    if NODE_VARIABLE in os.environ:
+        return False
     # By its look, too, so that a mistyped file name is not looked up in ZooKeeper.
     return os.sep in word or word.endswith(".properties") or Path(word).is_file()
 

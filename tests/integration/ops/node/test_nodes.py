@@ -411,6 +411,8 @@ def test_junk_in_zookeeper_harms_no_other_task(bus: Bus, fetch: str) -> None:
         bus.client.ensure_path(f"/datas/task/{task_id}/dist")
     bus.tasks.want("f", is_working=True, by="x")
     bus.tasks.want("i", is_working=True, by="x")
+    # Nor does a file with the name of a task in the node's working directory.
+    (bus.folder / fetch).write_text("junk")
     bus.node("n1")
     assert bus("task", "start", fetch).stdout == "task 1084 is WORKING on node n1\n"
     listed = {task["task_id"]: (task["state"], task["reason"]) for task in bus.json("task", "list")}

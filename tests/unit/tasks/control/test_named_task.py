@@ -1,6 +1,21 @@
-"""What an operator reads whose word names no task."""
+"""What a word means: a file or an id; and what an operator reads whose word names no task."""
 
-from cdcbus.tasks.control.named_task import unknown_task
+from pathlib import Path
+
+import pytest
+
+from cdcbus.tasks.control.named_task import is_file, unknown_task
+from cdcbus.tasks.process_identity import NODE_VARIABLE
+
+
+def test_a_node_means_the_stored_task_also_where_a_file_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop").touch()
+    assert is_file("shop") and is_file("db1.properties") and not is_file("other")
+    monkeypatch.setenv(NODE_VARIABLE, "n1")
+    assert not is_file("shop") and not is_file("db1.properties")
 
 
 def test_a_similar_id_is_named() -> None:
