@@ -230,8 +230,10 @@ class HeldTasks:
         with_it = ""
         if isinstance(process, SparkTask):
             with_it = ", and the Spark application with it; its other tasks are started again"
-        LOG.warning(
-            "task %s has not stopped within %g s; it is killed%s", task_id, STOP_SECONDS, with_it
+        # Again and again, until it has ended, but told of once.
+        self._complaints.complain(
+            f"kill {task_id} {process.token}",
+            f"task {task_id} has not stopped within {STOP_SECONDS:g} s; it is killed{with_it}",
         )
         process.kill()
 

@@ -166,8 +166,11 @@ class SparkProcess:
         # The socket closes a moment before the process has ended and has an exit code.
         self._process.wait(CLOSE_SECONDS)
         self._process.kill()  # and what it left running
+        # Its tasks end with it: a process that waits for a dead disk can still hold their locks.
+        while (code := self._process.ended()) is None:
+            self._process.wait(CLOSE_SECONDS)
         # Code 0 with tasks left: somebody has stopped the process.
-        code = self._process.ended() or -signal.SIGTERM
+        code = code or -signal.SIGTERM
         sentence = self._lost
         # The last lines of a process that was killed are not about its end.
         if not sentence and code > 0:

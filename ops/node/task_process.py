@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,6 +24,7 @@ from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE, proces
 LOG_BYTES = 10 << 20
 LOG_FILES = 5
 LOG_MODE = 0o640
+KILL_SECONDS = 1.0
 # a line of the log, not the sentence that the task ends with
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|warning: |\d\d/\d\d/\d\d ")
 
@@ -81,6 +83,8 @@ class TaskProcess:
         self.token = process_token(process.pid)
         # It has ended, and what it left running was killed.
         self._is_over = False
+        # Until then it was waited for, after it was killed; 0: it was not killed.
+        self._kill_by = 0.0
         # What it printed was waited for.
         self._is_read = False
         # Enough for a sentence of several lines.
@@ -124,15 +128,20 @@ class TaskProcess:
             self._process.wait(seconds)
 
     def kill(self) -> None:
-        """SIGKILL to it and its children; nothing once it has ended and was killed."""
+        """SIGKILL to it and its children; nothing once it has ended and was killed. It may not have
+        ended when this returns: see `ended`."""
         # By now its number can be that of another process, whose group would be killed.
         if self._is_over:
             return
         # Also after its end: the group may have outlived it.
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._is_over = True
+        # Waited for once, and not for long: a process that waits for a dead disk does not end, and
+        # the node has other tasks.
+        if not self._kill_by:
+            self._kill_by = time.monotonic() + KILL_SECONDS
+        self.wait(self._kill_by - time.monotonic())
+        self._is_over = self._process.poll() is not None
 
     def last_words(self) -> str:
         """The sentence that it ended with; empty without one."""

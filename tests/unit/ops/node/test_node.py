@@ -2,6 +2,7 @@
 it keeps of what a task prints."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -121,6 +122,29 @@ def test_a_process_that_has_ended_is_killed_once_with_what_it_left_running(
         process.kill()
     assert killed == [process.pid]
     assert (process.ended(), process.last_words()) == (3, "x")
+
+
+def test_a_process_that_no_signal_ends_does_not_hold_up_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a dead disk: the node has other tasks."""
+    monkeypatch.setattr(task_process, "KILL_SECONDS", 0.1)
+    over = threading.Event()
+    words = [sys.executable, "-c", "import time; time.sleep(60)"]
+    process = TaskProcess(
+        subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True),
+        tmp_path / "1.log",
+        over.set,
+    )
+    with monkeypatch.context() as no_signals:
+        no_signals.setattr(os, "killpg", lambda *_: None)
+        for _ in range(2):
+            process.kill()
+            assert process.ended() is None
+    # It is tried again, and the disk is back.
+    process.kill()
+    assert over.wait(30)
+    assert process.ended() == -signal.SIGKILL
 
 
 def test_what_it_printed_is_read_to_its_end_before_who_has_killed_it_reads_its_sentence(

@@ -1,6 +1,7 @@
 """What a node makes of the ends of tasks that share one process: here a stand-in that says what
 it is told to say."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ import pytest
 
 from cdcbus.ops.node import spark_process
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
+from cdcbus.ops.node.task_process import TaskProcess
 from tests.support.processes.no_threads import is_left, started_processes, without_threads
 from tests.support.waiting import wait_until
 
-# Ends a task when told to stop it; `end`, `lost`, `half` and `hang` as task names make it do just that.
+# Ends a task when told to stop it; `end`, `lost`, `half`, `close` and `hang` as task names make it do just that.
 STAND_IN = """
 import json, os, signal, socket, sys
 connection = socket.socket(fileno=0)
@@ -28,6 +30,9 @@ for order in map(json.loads, connection.makefile("rb")):
     elif order.get("task") == "half":
         connection.sendall(b'{"ended":' + str(order["start"]).encode() + b',"code":1,"sent')
         os.kill(os.getpid(), signal.SIGKILL)
+    elif order.get("task") == "close":
+        connection.shutdown(socket.SHUT_RDWR)
+        signal.pause()
     elif order.get("task") == "exit":
         print("no Java here")
         sys.exit(3)
@@ -83,6 +88,29 @@ def test_who_is_killed_with_another_task_is_faultless(
     hanging.ask_to_stop()
     hanging.kill()
     assert end(good, hanging) == [(-signal.SIGKILL, "", True), (-signal.SIGKILL, "", False)]
+
+
+def test_no_task_has_ended_before_its_process(
+    process: SparkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waits for a dead disk ends by no signal, and may still have its locks."""
+    waited: list[float] = []
+    wait = TaskProcess.wait
+
+    def note(process: TaskProcess, seconds: float) -> None:
+        waited.append(seconds)
+        wait(process, 0.01)
+
+    with monkeypatch.context() as no_signals:
+        no_signals.setattr(TaskProcess, "wait", note)
+        no_signals.setattr(os, "killpg", lambda *_: None)
+        task = process.start("close", tmp_path / "x.log")
+        # Once before it is killed, once after it, and then for its end.
+        wait_until(lambda: len(waited) > 2, "its end to be waited for")
+        assert task.ended() is None
+        assert process.is_there
+    os.kill(process.pid, signal.SIGKILL)
+    assert end(task) == [(-signal.SIGKILL, "", False)]
 
 
 def test_a_process_that_is_killed_while_it_tells_an_end_ends_all(
