@@ -95,19 +95,20 @@ class HeldTasks:
             held.is_commanded = held.is_reported = True
 
     def care(self) -> None:
-        """Does what is due. Raises PositionUnavailable; a fault in one task's znodes holds up no
-        other task."""
+        """Does what is due. Raises PositionUnavailable; a fault of one task, or in its znodes,
+        holds up no other task."""
         # A copy, as giving a task back removes it.
         for task_id, held in list(self.tasks.items()):
-            if not held.is_due:
-                continue
             try:
-                self._care(task_id, held)
+                if held.is_due:
+                    self._care(task_id, held)
             except CdcError as error:
                 # ZooKeeper itself is unreachable: every other task would wait for it, too.
                 if is_silence(error):
                     raise
                 self._complaints.complain(task_id, str(error))
+            except Exception as error:  # a bug must not end the node's other tasks
+                self._complaints.complain(task_id, unexpected(task_id, error))
 
     def keep_limit(self, limit: int) -> None:
         """Gives back the tasks that were taken last, until the others are within the limit."""
@@ -405,6 +406,11 @@ class HeldTasks:
     def _reported(self, held: HeldTask, _event: object) -> None:
         held.is_reported = True
         self._woken.set()
+
+
+def unexpected(task_id: str, error: Exception) -> str:
+    """The sentence about a bug at a task."""
+    return f"task {task_id}: unexpected {type(error).__name__}; please report it"
 
 
 def _swimlanes_of(tasks: Iterable[HeldTask]) -> int:

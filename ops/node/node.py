@@ -21,7 +21,7 @@ from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.held_task import NodeSettings
-from cdcbus.ops.node.held_tasks import HeldTasks
+from cdcbus.ops.node.held_tasks import HeldTasks, unexpected
 from cdcbus.ops.node.writable_folder import why_unwritable
 from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
@@ -161,6 +161,8 @@ class Node:
                 if is_silence(error):
                     raise
                 self._complain(task_id, str(error))
+            except Exception as error:  # a bug at one task must not end the others
+                self._complain(task_id, unexpected(task_id, error))
 
     def _is_elsewhere(self, task_id: str) -> bool:
         """Whether another node has the task. It may be this node's already, by a claim whose

@@ -4,6 +4,7 @@ one log file, which is rotated."""
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from cdcbus.ops.node.task_end import SENTENCE_FOLLOWS
 from cdcbus.plugins.own_program import own_program
 from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE, process_token
 
+LOG = logging.getLogger(__name__)
 # With the current file, a task's logs take 60 MiB at most.
 LOG_BYTES = 10 << 20
 LOG_FILES = 5
@@ -134,8 +136,14 @@ class TaskProcess:
         if self._is_over:
             return
         # Also after its end: the group may have outlived it.
-        with suppress(ProcessLookupError):
+        try:
             os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            LOG.warning(
+                "process %d has left processes of another user running; end them", self._process.pid
+            )
         # Waited for once, and not for long: a process that waits for a dead disk does not end, and
         # the node has other tasks.
         if not self._kill_by:

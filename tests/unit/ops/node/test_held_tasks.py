@@ -88,6 +88,29 @@ def test_a_quota_that_is_used_up_holds_up_its_own_task_only(
         assert run is not None and run.state is State.STOPPED
 
 
+class Broken:
+    """A process that cannot be looked at."""
+
+    def ended(self) -> int | None:
+        raise RuntimeError("a bug")
+
+
+def test_a_bug_at_one_task_does_not_keep_a_node_from_its_others(
+    held: HeldTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = TaskNodes(held._nodes.client)
+    broken: Any = Broken()
+    for task_id, process in (("7", broken), ("8", None)):
+        assert nodes.claim(task_id, "n1")
+        last = Run(State.STOPPED)
+        held.tasks[task_id] = HeldTask(
+            Offer(("a",)), last, process=process, stop_by=1.0, last_run=last
+        )
+    held.care()
+    assert list(held.tasks) == ["7"]
+    assert "task 7: unexpected RuntimeError; please report it" in caplog.text
+
+
 def test_tasks_are_given_back_when_a_node_ends(held: HeldTasks, zookeeper: MemoryZooKeeper) -> None:
     nodes = TaskNodes(held._nodes.client)
     for task_id in ("7", "8"):

@@ -147,6 +147,18 @@ def test_a_process_that_no_signal_ends_does_not_hold_up_its_node(
     assert process.ended() == -signal.SIGKILL
 
 
+def test_what_a_task_leaves_running_as_another_user_does_not_end_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    process = printed("x\n", tmp_path / "1.log", code=3)
+    monkeypatch.setattr(os, "killpg", refuse)
+    assert (process.ended(), process.ended()) == (3, 3)
+    assert caplog.text.count("has left processes of another user running") == 1
+
+
 def test_what_it_printed_is_read_to_its_end_before_who_has_killed_it_reads_its_sentence(
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,5 @@
-"""A node that begins while another process, perhaps of a machine that has failed, has its name."""
+"""A node that begins while another process, perhaps of a machine that has failed, has its name; and
+which tasks it takes where one cannot be looked at."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from cdcbus.ops.node import node as node_module
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.node import Node
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 LOCK = "/datas/node/n1/lock"
@@ -48,6 +50,28 @@ def test_the_session_of_a_machine_that_has_failed_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert register(monkeypatch, SESSION_SECONDS).now == SESSION_SECONDS
+
+
+def test_a_bug_at_one_task_does_not_keep_a_node_from_taking_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client: Any = MemoryZooKeeper()
+    tasks = TaskNodes(client)
+    for task_id in ("7", "8"):
+        tasks.want(task_id, True, "ann")
+    node = Node(NodeSettings("n1", 9, Path(), {}), client)
+    considered = []
+
+    def consider(task_id: str, *_: object) -> bool:
+        considered.append(task_id)
+        if task_id == "7":
+            raise RuntimeError("a bug")
+        return False
+
+    monkeypatch.setattr(node, "_consider", consider)
+    node._take_one()
+    assert considered == ["7", "8"]
+    assert "task 7: unexpected RuntimeError; please report it" in caplog.text
 
 
 def test_another_process_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
