@@ -262,8 +262,13 @@ class HeldTasks:
 
     def _is_done(self, task_id: str, process: TaskProcess | SparkTask) -> bool:
         """Whether it has reached its end, not been ended by a signal."""
+        try:
+            stat = self._nodes.stat(task_id)
+        except ConfigError as error:
+            # Damaged: it shows no end, so the task is started again, or stopped as ordered.
+            self._complaints.complain(task_id, str(error))
+            return False
         # An earlier process may have reported DONE; only a report of this one counts.
-        stat = self._nodes.stat(task_id)
         return stat is not None and stat.process == process.token and stat.state is State.DONE
 
     def _retry(self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,6 +110,19 @@ def test_a_bug_at_one_task_does_not_keep_a_node_from_its_others(
     held.care()
     assert list(held.tasks) == ["7"]
     assert "task 7: unexpected RuntimeError; please report it" in caplog.text
+
+
+def test_a_damaged_report_does_not_keep_a_task_from_being_stopped(
+    held: HeldTasks, zookeeper: MemoryZooKeeper
+) -> None:
+    nodes = TaskNodes(held._nodes.client)
+    assert nodes.claim("7", "n1")
+    zookeeper.put("/datas/task/7/stat", '{"state":"DANCING"}')
+    process: Any = SimpleNamespace(ended=lambda: 0, kill=lambda: None, token="1")
+    last = Run(State.STOPPED)
+    held.tasks["7"] = HeldTask(Offer(("a",)), last, process=process, stop_by=1.0, last_run=last)
+    held.care()
+    assert held.tasks == {}
 
 
 def test_tasks_are_given_back_when_a_node_ends(held: HeldTasks, zookeeper: MemoryZooKeeper) -> None:
