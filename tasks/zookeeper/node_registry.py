@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 from kazoo.client import KazooClient
@@ -97,7 +97,7 @@ class BusNodes:
         found: dict[str, str | None] = {}
         for each in self.ids():
             lock = get_node(self.client, f"{NODES}/{each}/lock")
-            if lock is not None:
+            if _is_held(lock):
                 found[each] = lock.text(ENVIRONMENT) if ENVIRONMENT in lock.fields else None
         return found
 
@@ -183,7 +183,7 @@ class BusNodes:
         tasks = _tasks(report.usable().fields.get("tasks"))
         return NodeInfo(
             node_id,
-            lock is not None,
+            _is_held(lock),
             wish,
             report.text("hostName"),
             report.text("address"),
@@ -195,6 +195,12 @@ class BusNodes:
             age_seconds(report.text("heartbeat")),
             report.text(ENVIRONMENT),
         )
+
+
+def _is_held(lock: JsonNode | None) -> TypeGuard[JsonNode]:
+    """Whether a process runs as the node. porter's locks are persistent: they stay after a crash,
+    and no porter takes tasks of this bus."""
+    return lock is not None and lock.owner != 0
 
 
 def first_for(running: Mapping[str, str | None], environment: str) -> str | None:

@@ -55,7 +55,8 @@ def test_a_node_of_a_tasks_environment_is_before_all_others(
     nodes: BusNodes, zookeeper: MemoryZooKeeper
 ) -> None:
     # Of a version that does not say its environment, and goes by the name alone.
-    zookeeper.put(f"{NODES}/n0/lock", {"nodeId": "n0"})
+    path = f"{NODES}/n0/lock"
+    zookeeper.create_async(path, b'{"nodeId":"n0"}', ephemeral=True, makepath=True).get()
     nodes.register("n1", "test")
     nodes.register("n2", "prod")
     nodes.register("n3")
@@ -122,6 +123,15 @@ def test_a_node_is_known_by_its_report_and_away_without_its_lock(nodes: BusNodes
     assert nodes.all()[0].status == "draining"
     nodes.put_stat("n1", {"tasks": {}})
     assert nodes.all()[0].status == "drained"
+
+
+def test_a_lock_that_porter_has_left_is_no_running_node(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    zookeeper.put(f"{NODES}/5/lock", {"nodeId": "5", "hostName": "h", "processId": "77"})
+    info = nodes.info("5")
+    assert info is not None
+    assert (info.status, info.host, nodes.running()) == ("away", "h", {})
 
 
 def test_a_damaged_node_is_red_with_the_reason_and_hides_no_other(
