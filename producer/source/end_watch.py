@@ -27,8 +27,8 @@ _PLACE_BITS = 0xFFFFFFFF  # heartbeats carry only these bits of an offset
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How far the server has sent its binlog, from its last heartbeat: file, offset modulo 4 GB,
-    and when that file was created."""
+    """How far the server has sent its binlog, from a heartbeat behind which no event has come:
+    file, offset modulo 4 GB, and when that file was created."""
 
     file: str
     pos: int
@@ -48,12 +48,13 @@ class EndWatch:
         self._doubt: Sent | None = None
 
     def see(self, batch: Batch, sent: Sent | None) -> None:
-        """Takes note of a batch. `sent`: None before the first heartbeat. Raises SourceUnavailable
-        when the stream stalls anywhere but at the end: the binlog must then be located again."""
+        """Takes note of a batch. `sent`: None while events come, also those of tables that are not
+        read. Raises SourceUnavailable when the stream stalls anywhere but at the end: the binlog
+        must then be located again."""
         now = time.monotonic()
-        if batch.edge is not None or batch.closed or batch.opened:
+        if sent is None or batch.edge is not None or batch.closed or batch.opened:
             self._look_at, self._doubt = now + QUIET_SECONDS, None
-        elif now >= self._look_at and sent is not None:
+        elif now >= self._look_at:
             pause = QUIET_SECONDS
             if self._stands_elsewhere(sent):
                 pause = AGAIN_SECONDS

@@ -196,6 +196,7 @@ class Reading:
     def _event(self, event: bytes) -> None:
         body = self._checksums.body(event)
         timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
+        self.sent = None  # a heartbeat sets it again
         start = self._start = self._pos
         handle = self._handlers.get(kind) or self._unknown(event)
         if end_pos and kind not in HEARTBEATS:
