@@ -65,7 +65,7 @@ class SchemaHistory:
 
     `accepts` says which tables the task reads; `identity` names the server whose binlog the places
     refer to; `created_ms` says when one of its files was created; `is_needed`: its table maps are
-    currently incomplete.
+    currently incomplete; `is_begun`: the position from which it is read is stored.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class SchemaHistory:
         created_ms: Callable[[str], int],
         *,
         is_needed: bool,
+        is_begun: bool = True,
     ) -> None:
         self._reader = reader
         self._scan = scan
@@ -90,6 +91,8 @@ class SchemaHistory:
         if is_needed:
             self._scope = Scope.ALL
         self._is_loaded = False
+        self._is_begun = is_begun
+        self._says_begun = False  # what is stored
         self._followed: BinlogCoordinates | None = None
         self._followed_on = ""  # the server whose files the stored places are in
         self._followed_created_ms = 0  # the time in the stored place's file
@@ -213,6 +216,7 @@ class SchemaHistory:
             if not followed.is_whole:
                 scope = Scope.OPEN_TYPES
             self._followed_on = followed.server
+            self._says_begun = followed.is_begun
             if followed.server == self._identity:
                 self._followed = followed.place
                 self._followed_created_ms = followed.file_created_ms
@@ -313,11 +317,16 @@ class SchemaHistory:
 
     def _store_followed(self, place: BinlogCoordinates) -> None:
         self._due = time.monotonic() + FOLLOWED_SECONDS
-        if self._followed is None or self._followed < place:
-            self._followed = place
+        is_further = self._followed is None or self._followed < place
+        if is_further or self._is_begun > self._says_begun:
+            if self._followed is None or is_further:
+                self._followed = place
             is_whole = self._scope is Scope.ALL
-            created_ms = self._file_created_ms(place.file)
-            self._versions.store_followed(Followed(place, self._identity, is_whole, created_ms))
+            created_ms = self._file_created_ms(self._followed.file)
+            self._says_begun |= self._is_begun
+            self._versions.store_followed(
+                Followed(self._followed, self._identity, is_whole, created_ms, self._says_begun)
+            )
 
     # What DDL makes of tables
 

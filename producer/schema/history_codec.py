@@ -30,12 +30,14 @@ class Version:
 class Followed:
     """All DDL before `place`, in the files of `server`, is in the history. `is_whole`: the history
     covers all tables, not only those with open types. `file_created_ms`: when the file of `place`
-    was created, which tells it from a later one of its name; 0 if unknown."""
+    was created, which tells it from a later one of its name; 0 if unknown. `is_begun`: the task has
+    read on from there; a first start stores its tables before its position."""
 
     place: BinlogCoordinates
     server: str
     is_whole: bool
     file_created_ms: int = 0
+    is_begun: bool = True
 
 
 def entry_name(table: TableId) -> str:
@@ -78,6 +80,7 @@ def followed_text(followed: Followed) -> str:
         "server": followed.server,
         "isWhole": followed.is_whole,
         "fileTimestamp": followed.file_created_ms,
+        "isBegun": followed.is_begun,
     }
     return orjson.dumps(fields).decode()
 
@@ -85,13 +88,25 @@ def followed_text(followed: Followed) -> str:
 def read_followed(text: str) -> Followed:
     """Parses the entry FOLLOWED. Raises what `read_entry` raises."""
     fields = orjson.loads(text)
-    # releases that knew only the whole scope wrote no `isWhole`, and earlier ones no time
+    # earlier releases wrote no `isBegun`, those before them no time, the first ones no `isWhole`
     return Followed(
         _place(fields),
         fields["server"],
         bool(fields.get("isWhole", True)),
         int(fields.get("fileTimestamp", 0)),
+        bool(fields.get("isBegun", True)),
     )
+
+
+def shows_a_run(followed: str) -> bool:
+    """Whether the text of the entry FOLLOWED, empty if there is none, shows that the task has run:
+    one that cannot be read may."""
+    if not followed:
+        return False
+    try:
+        return read_followed(followed).is_begun
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return True
 
 
 def _fields(version: Version) -> dict[str, Any]:

@@ -252,7 +252,7 @@ class BinlogSource:
         """Stores the table schemas that reading from `position` on needs. Yields control in
         between; a caller that stops early leaves nothing that harms a later start. Raises
         UnusableHistory, PositionLost, SourceUnavailable, SourceMisconfigured."""
-        yield from self._begin(self._history(), askable(position, self._server))
+        yield from self._begin(self._history(is_begun=False), askable(position, self._server))
 
     def _begin(self, history: SchemaHistory, position: BinlogPosition) -> Iterator[None]:
         with servers.reported(self._config):
@@ -270,7 +270,7 @@ class BinlogSource:
                     BinlogCoordinates(before.file, before.pos), before.server_uuid, here
                 )
 
-    def _history(self) -> SchemaHistory:
+    def _history(self, *, is_begun: bool = True) -> SchemaHistory:
         server = self._server
         with servers.reported(self._config):
             row_metadata = servers.global_variables(self._connection, ("binlog_row_metadata",)).get(
@@ -285,6 +285,7 @@ class BinlogSource:
             server.identity,
             self._binlog.created_ms,
             is_needed=row_metadata.upper() != "FULL",
+            is_begun=is_begun,
         )
 
     def ddl_scan(self, proceed: Callable[[], None] = lambda: None) -> DdlScan:

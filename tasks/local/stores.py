@@ -13,7 +13,7 @@ from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.epoch import DIGITS
 from cdcbus.plugins.errors import PositionConflict, PositionError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.history_codec import entry_name
+from cdcbus.producer.schema.history_codec import FOLLOWED, entry_name, shows_a_run
 from cdcbus.producer.snapshot.progress import TableProgress, Wish
 from cdcbus.tasks.local.state_file import Fields, StateFile
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
@@ -86,7 +86,8 @@ class FilePositions:
     def trace(self) -> str:
         if self._text(self._fields):
             return ""
-        if {"written", "schema"} & self._fields.keys():
+        followed = self._fields.get("schema", {}).get(FOLLOWED, "")
+        if "written" in self._fields or shows_a_run(followed):
             return self.path
         if self._is_only:
             for name, fields in self._state.swimlanes().items():

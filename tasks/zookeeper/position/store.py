@@ -27,6 +27,7 @@ from kazoo.protocol.states import KazooState
 
 from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
+from cdcbus.producer.schema.history_codec import FOLLOWED, shows_a_run
 from cdcbus.tasks.zookeeper.connection import (
     LOST,
     REFUSED,
@@ -38,6 +39,7 @@ from cdcbus.tasks.zookeeper.connection import (
 from cdcbus.tasks.zookeeper.position.history import has_moved
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
+from cdcbus.tasks.zookeeper.schema_history import schema_path
 
 _Answer = TypeVar("_Answer")
 # How often a pending request checks whether its lock is lost meanwhile.
@@ -254,12 +256,12 @@ class ZooKeeperPositions:
         if self._written_node.version >= 0:
             return self._written_path
         history = f"{ROOT}/task/{self._task_id}/history/{self._swimlane}"
-        # Exists only once a fetch task has started.
-        schema = f"{ROOT}/task/{self._task_id}/schema/{self._swimlane}"
+        schema = schema_path(self._task_id, self._swimlane)
+        followed = f"{schema}/{FOLLOWED}"
         if has_moved(self._patiently(lambda: self._get(history), history).data):
             return history
-        exists = self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema)
-        if exists:
+        node = self._patiently(lambda: self._get(followed), followed)
+        if shows_a_run(node.data.decode("utf-8", "replace")):
             return schema
         return self._traced_elsewhere() if self._is_only else ""
 

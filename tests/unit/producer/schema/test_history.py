@@ -80,7 +80,7 @@ class Server:
         return self.created_at_ms
 
 
-def history(server: Server, entries: dict[str, str]) -> SchemaHistory:
+def history(server: Server, entries: dict[str, str], *, is_begun: bool = True) -> SchemaHistory:
     return SchemaHistory(
         MemorySchemas(entries),
         cast(SchemaReader, server),
@@ -89,6 +89,7 @@ def history(server: Server, entries: dict[str, str]) -> SchemaHistory:
         "here",
         server.created_ms,
         is_needed=True,
+        is_begun=is_begun,
     )
 
 
@@ -198,3 +199,20 @@ def test_within_a_file_what_was_passed_is_stored_once_in_a_while() -> None:
     before = dict(entries)
     started.passed(at(1, 2000))
     assert entries == before
+
+
+def test_a_history_says_that_it_was_read_on_from_once_that_is_so() -> None:
+    """A first start stores its tables before its position: cut short in between, it is a first
+    start again."""
+    server, entries = Server(), dict[str, str]()
+
+    def stored(place: BinlogCoordinates, *, is_begun: bool) -> tuple[int, bool]:
+        list(history(server, entries, is_begun=is_begun).begin(place))
+        fields = json.loads(entries[FOLLOWED])
+        return fields["offset"], fields["isBegun"]
+
+    assert stored(at(1, 400), is_begun=False) == (400, False)
+    assert stored(at(1, 500), is_begun=False) == (500, False)
+    # What was followed is not undone where reading begins earlier.
+    assert stored(at(1, 400), is_begun=True) == (500, True)
+    assert stored(at(1, 600), is_begun=False) == (600, True)

@@ -15,6 +15,8 @@ from cdcbus.plugins.contracts import Mark, PositionStore
 from cdcbus.plugins.epoch import epoch_text, epochs
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.schema.history_codec import FOLLOWED, Followed, followed_text
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.local.state_file import StateFile, state_file
 from cdcbus.tasks.local.stores import (
@@ -28,6 +30,7 @@ from cdcbus.tasks.local.stores import (
 from tests.contract.position_store import PositionStoreContract
 from tests.contract.schema_store import MakeStore, SchemaStoreContract
 
+START = BinlogCoordinates("mysql-bin.000001", 4)
 POSITION = '{"logfileName":"mysql-bin.000003","offset":1234}'
 
 
@@ -125,11 +128,24 @@ def test_what_the_only_swimlane_wrote_by_another_name_is_a_trace(file: Path) -> 
     assert (renamed.load(), renamed.trace) == ("theirs", "")
 
 
-def test_a_schema_history_without_a_position_is_a_trace(file: Path) -> None:
-    FileSchemas(StateFile(file, "1084"), "shop").save({"shop.orders": "1"})
+@pytest.mark.parametrize(
+    ("followed", "has_run"),
+    [
+        (None, False),
+        (followed_text(Followed(START, "here", is_whole=True, is_begun=False)), False),
+        (followed_text(Followed(START, "here", is_whole=True)), True),
+        ('{"logfileName":"mysql-bin.000001","offset":4,"server":"here"}', True),  # earlier releases
+        ("damaged", True),
+    ],
+)
+def test_a_schema_history_that_was_read_on_from_is_a_trace(
+    file: Path, followed: str | None, has_run: bool
+) -> None:
+    """A first start stores its tables before its position, and may be cut short between the two."""
+    FileSchemas(StateFile(file, "1084"), "shop").save({"shop.orders": "1", FOLLOWED: followed})
     store = FilePositions(StateFile(file, "1084"), "shop")
     assert store.load() is None
-    assert str(file) in store.trace
+    assert (str(file) in store.trace) is has_run
 
 
 def test_epochs_grow(file: Path) -> None:
