@@ -43,7 +43,7 @@ class TableWriter:
     """Makes records from the rows of one table. `key` names the record key's columns;
     `row_at_a_time` makes the records of one row change; `columns` maps the table's columns to the
     records', None = unchanged; `takes_partial` says whether row images may lack columns; `on_code`
-    is called when code or a plan is made, with the number of its columns; `make_plan` is the
+    is called with the number of columns when the writer, code or a plan is made; `make_plan` is the
     compiled part, None = do without it."""
 
     def __init__(
@@ -76,6 +76,7 @@ class TableWriter:
         # shape by its bytes.
         self._head_bytes: dict[int, int] = {}
         self._by_head: dict[tuple[int, bytes], Shape | None] = {}
+        on_code(len(columns.columns))
 
     def records(self, rows: Rows, first_row: int) -> tuple[list[Record], int]:
         """Returns the records of an event, in order, and the number of its row changes. Raises

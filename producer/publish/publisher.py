@@ -33,7 +33,7 @@ from cdcbus.producer.source.row_events import Part, Rows
 
 LOG = logging.getLogger(__name__)
 BATCH_ROWS = 1000
-# columns for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
+# columns for which writers and code are kept: about 100 MB, 10,000 small tables or 500 wide ones
 CODE_COLUMNS = 50_000
 # The client wakes a waiter for acknowledgements only when this time is over: the first
 # acknowledgements take a millisecond or two.
@@ -110,7 +110,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
             on_code=self._add_code,
         )
         self._limits_of: dict[str, RecordLimits] = {}
-        self._code = 0  # columns for which the routes have code
+        self._code = 0  # columns for which the routes have writers and code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
         self._is_prompt = not _LINGER & config.kafka_options.keys()

@@ -167,6 +167,7 @@ class TableRoutes:
             (),
             self._process_one,
             takes_partial=self._takes_partial,
+            on_code=self._on_code,
         )
         return writer
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from threading import Event
 from typing import Any
 
@@ -13,6 +15,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.producer.config import RowTransform
 from cdcbus.producer.decoding.table import decodable
 from cdcbus.producer.decoding.table_map import parse
 from cdcbus.producer.publish import publisher as module
@@ -57,6 +60,45 @@ def test_code_is_kept_by_what_it_takes_not_by_how_many_tables_there_are(
             ]
             assert publisher.send(rows) == 100
     assert (len(made), len(sent)) == (written, 3 * TABLES)
+
+
+def as_it_is(change: RowChange) -> RowChange:
+    """An event processor."""
+    return change
+
+
+@pytest.mark.parametrize("processor", ["", f"{__name__}:as_it_is"])
+@pytest.mark.parametrize("has_template", [True, False])
+def test_a_table_that_is_defined_again_and_again_leaves_no_writers(
+    monkeypatch: pytest.MonkeyPatch,
+    processor: str,
+    has_template: bool,
+) -> None:
+    """Each DDL statement of the server may have altered any table, so all are decoded anew."""
+    made: list[Any] = []
+
+    def writer(*arguments: Any, **keywords: Any) -> TableWriter:
+        one = TableWriter(*arguments, **keywords)
+        made.append(weakref.ref(one))
+        return one
+
+    monkeypatch.setattr(module, "CODE_COLUMNS", 100)
+    monkeypatch.setattr(routes, "TableWriter", writer)
+    converter = make_converter("canalRow")
+    publisher = KafkaPublisher(
+        PublishConfig("127.0.0.1:1", "t", "canalRow"),
+        converter if has_template else routes._Plain(converter),
+        Event(),
+        transform=RowTransform(processor=processor),
+    )
+    monkeypatch.setattr(publisher._topics, "need", lambda _: None)
+    monkeypatch.setattr(publisher, "_produce", lambda *_: None)
+    columns = table_map(bytes((TYPE.LONG,)), b"", (4, strings("id")))
+    for _ in range(1_000):
+        table = decodable(parse(columns, {}, is_mariadb=False))
+        publisher.send([Rows(table, BINLOG.WRITE_ROWS_EVENT_V1, BODY, Origin("f", 4))])
+    gc.collect()
+    assert sum(one() is not None for one in made) <= 101
 
 
 def test_large_rows_without_a_place_are_told_apart_by_their_keys(
