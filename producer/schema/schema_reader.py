@@ -30,6 +30,7 @@ from cdcbus.producer.ddl.table_schema import (
 from cdcbus.producer.ddl.type_names import labels_in, spelled_labels
 from cdcbus.producer.schema.hidden_labels import has_hidden_labels, labels_query, shown_labels
 from cdcbus.producer.server.connection import binlog_files, latest_position
+from cdcbus.producer.server.errors import passes
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -157,29 +158,51 @@ class SchemaReader:
         self, tables: Sequence[TableId]
     ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
         """Returns the tables that exist and that the user may read, and a place in the binlog at
-        which they are as read: no DDL on them is in progress there."""
-        with self.held(tables) as there:
+        which they are as read: no DDL on them is in progress there. Warns of tables that the server
+        cannot open."""
+        with self.held(tables, omits_broken=True) as there:
             found = self._schemas(there)
             # While the locks are held, so that no DDL comes between reading and this place.
             return found, self.end()
 
     def schemas(self, tables: Iterable[TableId]) -> dict[TableId, TableSchema]:
-        """Returns the tables that exist and that the user may read."""
-        with self.held(tables) as there:
+        """As `read_all`, without the place."""
+        with self.held(tables, omits_broken=True) as there:
             return self._schemas(there)
 
     @contextmanager
-    def held(self, tables: Iterable[TableId]) -> Iterator[list[TableId]]:
+    def held(
+        self, tables: Iterable[TableId], *, omits_broken: bool = False
+    ) -> Iterator[list[TableId]]:
         """Locks the tables against DDL, without which MariaDB and MySQL 5.7 may leave out in
-        information_schema what is there. Yields those that exist and that the user may read."""
+        information_schema what is there. Yields those that exist and that the user may read.
+        `omits_broken`: those that the server cannot open are left out, with a warning."""
         self._ask("BEGIN")
         try:
             # in the order in which the server itself locks the tables of a RENAME
-            yield [table for table in sorted(set(tables)) if self._selects("1", table, _NOT_THERE)]
+            yield [
+                table
+                for table in sorted(set(tables))
+                if self._is_there(table, omits_broken=omits_broken)
+            ]
         finally:
             # else the lost connection would hide what it was lost by
             if self._connection.open:
                 self._ask("ROLLBACK")
+
+    def _is_there(self, table: TableId, *, omits_broken: bool) -> bool:
+        try:
+            return self._selects("1", table, _NOT_THERE)
+        except pymysql.Error as error:
+            if not omits_broken or passes(error):
+                raise
+            LOG.warning(
+                "source table %s cannot be opened, so its columns are not known: the server says "
+                "%s; repair or drop it, or leave it out of the task's tables",
+                table,
+                " ".join(map(str, error.args)),
+            )
+            return False
 
     def default_charset(self, schema: str) -> str:
         """The character set of a schema's new tables; empty if unknown."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:  # generic in the stubs only
     Connection = pymysql.Connection[Cursor]
 
 _SYNTAX_ERROR = 1064
-OF_CLIENT: Final = range(2000, 3000)
-"""The driver's own numbers: no connection, or a lost one."""
 # What reports the end of the binlog; the latter for MySQL before 8.2, and MariaDB.
 _STATUS: Final = ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
 _OPTION = struct.Struct("<H")

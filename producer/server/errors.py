@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 import pymysql
 
@@ -17,6 +18,19 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.mysql.tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.producer.config import SourceConfig
 
+OF_CLIENT: Final = range(2000, 3000)
+"""The driver's own numbers: no connection, or a lost one."""
+AWAY: Final = (pymysql.OperationalError, pymysql.InterfaceError, pymysql.InternalError)
+_PASSING: Final = {
+    *(1205, 1213, 1020, 1180, 1412, 1615),  # locks, a changed row, a table altered meanwhile
+    *(1927, 4031, 1152, 1158, 1159, 1160, 1161),  # killed, idle, network
+    *(1040, 1041, 1037, 1038, 1135, 1203, 1226),  # connections, memory, limits of a user
+    *(1021, 1114, 1024, 1026, 1030, 1016, 1023, 1878),  # disk, files, the storage engine
+    *(1053, 1079, 1047, 1317, 1969, 3024),  # shutdown, cluster not ready, interrupted, time limits
+    *(3168, 3169, 9001, 9002, 9004),  # not ready, killed; ProxySQL reaches no server
+    *(1045, 1129, 1130, 1251, 1698, 1862),  # logins
+}
+_CRASHED: Final = {126, 127, 144, 145}  # tables of MyISAM and Aria, until they are repaired
 _ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
 # host blocked, host not allowed, password expired (twice), account locked (MySQL, MariaDB)
 _NOT_LET_IN = {1129, 1130, 1820, 1862, 3118, 4151}
@@ -68,10 +82,10 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
         return PositionLost(
             f"source {where} cannot send the binlog from the wanted position ({code} {text})"
         )
+    is_answer = isinstance(error, AWAY) and isinstance(code, int) and code not in (0, *OF_CLIENT)
+    if is_answer:  # as of a disk that is full, or too many connections
+        return SourceUnavailable(f"source {where} cannot answer now ({code} {text})")
     if isinstance(error, pymysql.err.InternalError):
-        if isinstance(code, int):
-            # of the operating system, as of a disk that is full, or too many open files
-            return SourceUnavailable(f"source {where} cannot answer now ({code} {text})")
         # the driver's own: packets out of order, as behind a proxy
         return SourceUnavailable(f"source {where} answers with a broken stream: {text}")
     if isinstance(
@@ -79,3 +93,18 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
     ):
         return SourceUnavailable(f"source {where} cannot be reached: {text}{CHECK_SERVER}")
     return SourceMisconfigured(f"source {where} answers with an error ({code} {text})")
+
+
+def passes(error: pymysql.Error) -> bool:
+    """Whether the same statement may be answered later. The driver's classes do not tell: an
+    unknown column is an OperationalError, too."""
+    code = code_of(error)
+    # Numbers below are those of the server's file layer, as of a disk that is full.
+    is_of_server = (code >= 1000 and code not in OF_CLIENT) or code in _CRASHED
+    return isinstance(error, AWAY) and (not is_of_server or code in _PASSING)
+
+
+def code_of(error: pymysql.Error) -> int:
+    """The error's number; 0 for one of the driver's own that has none."""
+    code = error.args[0] if error.args else 0
+    return code if isinstance(code, int) else 0

@@ -11,6 +11,7 @@ import pymysql
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.errors import OF_CLIENT
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -46,7 +47,7 @@ def _shown(connection: Connection, table: TableId) -> str:
         [[_, statement, *_]] = servers.query(connection, f"SHOW CREATE TABLE `{schema}`.`{name}`")
     except pymysql.MySQLError as error:
         # Gone meanwhile, not to be seen by this user, or broken.
-        if error.args and error.args[0] not in servers.OF_CLIENT:
+        if error.args and error.args[0] not in OF_CLIENT:
             return ""
         raise
     return str(statement)

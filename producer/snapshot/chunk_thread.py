@@ -16,13 +16,14 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.schema_reader import HiddenColumns
 from cdcbus.producer.server.connection import Server
+from cdcbus.producer.server.errors import AWAY, passes
 from cdcbus.producer.snapshot.chunk_sender import LOOK_SECONDS, Chunk, ChunkSender
 from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound, checked, rows_for
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.courses import Course, Courses, now_ms
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Read
-from cdcbus.producer.snapshot.refusals import AWAY, GONE, final_state, passes, refusal
+from cdcbus.producer.snapshot.refusals import GONE, final_state, refusal
 from cdcbus.producer.snapshot.window import View, Window
 
 LOG = logging.getLogger(__name__)

@@ -103,6 +103,22 @@ def test_a_start_in_front_of_a_swap_that_nobody_followed_takes_the_table_from_it
     ]
 
 
+def test_a_table_that_the_server_cannot_open_holds_up_no_other_and_is_read_once_it_is_mended(
+    course: Course, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = "CREATE TABLE part (id INT) ENGINE=MyISAM"
+    course.run(part, "CREATE TABLE whole (id INT) ENGINE=MERGE UNION=(part) INSERT_METHOD=LAST")
+    start = course.run("DROP TABLE part")
+    end = course.run("INSERT INTO t VALUES (1, 10, 20)")
+    assert [change.after for change in read(course.task, start, end)] == [BEFORE]
+    assert ".whole cannot be opened, so its columns are not known: the server says 1168" in (
+        caplog.text
+    )
+    course.run(part)
+    end = course.run("INSERT INTO whole VALUES (7)")
+    assert [change.after for change in read(course.task, start, end)] == [BEFORE, {"id": "7"}]
+
+
 def test_a_start_far_behind_is_fine_where_no_ddl_of_the_table_came_since(course: Course) -> None:
     course.run(
         "CREATE TABLE other (a INT)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pymysql
 import pytest
 
 from cdcbus.plugins.rowchange import TableId
@@ -59,3 +60,78 @@ def test_a_table_whose_files_are_renamed_just_then_is_in_the_list(
     connection: Any = None
     tables = SchemaReader(connection).tables()
     assert tables == [TableId("s", name) for name in found]
+
+
+class Tables:
+    """Stands for a connection to a server with the tables `s.a` and `s.b`. `error`: what it says of
+    the latter."""
+
+    open = True
+
+    def __init__(self, error: pymysql.Error) -> None:
+        self.error = error
+
+    def ask(self, query: str, *_: object) -> list[tuple[object, ...]]:
+        if query == "SELECT 1 FROM `s`.`b` LIMIT 0":
+            raise self.error
+        if "information_schema.columns" in query:
+            return [("s", "a", "id", "int", None, "NO", None)]
+        if "information_schema.tables" in query:
+            return [("s", "a", "utf8mb4_bin", "BASE TABLE", "InnoDB")]
+        return [(0, "9.7.0")] if "VERSION()" in query else []
+
+
+@pytest.fixture
+def reader(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> tuple[SchemaReader, pymysql.Error]:
+    connection: Any = Tables(request.param)
+    monkeypatch.setattr(SchemaReader, "_ask", lambda _, *query: connection.ask(*query))
+    monkeypatch.setattr(SchemaReader, "end", lambda _: BinlogCoordinates("b.000001", 900))
+    return SchemaReader(connection), request.param
+
+
+BROKEN = [
+    pymysql.OperationalError(1812, "Tablespace is missing for table `s`.`b`."),
+    pymysql.OperationalError(1194, "Table 'b' is marked as crashed and should be repaired"),
+    pymysql.InternalError(145, "Table './s/b' is marked as crashed and should be repaired"),
+    pymysql.ProgrammingError(1146, "Table 's.b' doesn't exist"),
+    pymysql.OperationalError(1429, "Unable to connect to foreign data source"),
+]
+OF_THE_SERVER = [
+    pymysql.OperationalError(2013, "Lost connection"),
+    pymysql.OperationalError(1053, "Server shutdown in progress"),
+    pymysql.OperationalError(1205, "Lock wait timeout exceeded"),
+    pymysql.InternalError(24, "Out of resources when opening file (Errcode: 24)"),
+]
+A, B = TableId("s", "a"), TableId("s", "b")
+
+
+@pytest.mark.parametrize("reader", BROKEN, indirect=True)
+def test_a_table_that_cannot_be_opened_is_left_out(
+    reader: tuple[SchemaReader, pymysql.Error], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, error = reader
+    found, _ = asked.read_all([A, B])
+    assert list(found) == list(asked.schemas([A, B])) == [A]
+    is_there = error.args[0] != 1146
+    assert (
+        f"table s.b cannot be opened, so its columns are not known: the server says "
+        f"{error.args[0]} {error.args[1]}" in caplog.text
+    ) is is_there
+
+
+@pytest.mark.parametrize("reader", [*BROKEN[:1], *OF_THE_SERVER], indirect=True)
+def test_a_snapshot_is_told_what_the_server_says(
+    reader: tuple[SchemaReader, pymysql.Error],
+) -> None:
+    with pytest.raises(type(reader[1])):
+        reader[0].read_whole(B)
+
+
+@pytest.mark.parametrize("reader", OF_THE_SERVER, indirect=True)
+def test_what_the_whole_server_cannot_do_just_now_says_nothing_of_a_table(
+    reader: tuple[SchemaReader, pymysql.Error],
+) -> None:
+    with pytest.raises(type(reader[1])):
+        reader[0].read_all([A, B])
