@@ -22,16 +22,19 @@ class Edge(NamedTuple):
 
 
 class ResumePoints:
-    """Knows what a position says besides its place. For one stream, which begins at `start`.
+    """Knows what a position says besides its place. For one stream, which begins at `start`;
+    `is_before_gtids`: its GTIDs are known to be none.
 
     `published`: what is published already of the following events; None once all of it has been
     read."""
 
-    def __init__(self, start: BinlogPosition, server: Server) -> None:
+    def __init__(
+        self, start: BinlogPosition, server: Server, *, is_before_gtids: bool = False
+    ) -> None:
         self._server = server
         # The GTIDs of all transactions that have ended, None until a file's head lists them.
         self._executed: GtidSet | None = None
-        if start.gtid and server.has_gtids:
+        if server.has_gtids and (start.gtid or is_before_gtids):
             self._executed = parse_gtids(start.gtid, is_mariadb=server.is_mariadb)
         has_its_files = server.has_files_of(start)
         self.published = PublishedAhead.of(
@@ -65,9 +68,9 @@ class ResumePoints:
             self.published = None
 
     @property
-    def gtids(self) -> str:
-        """The GTIDs of all transactions that have ended; empty if they are not known."""
-        return str(self._executed or "")
+    def gtids(self) -> str | None:
+        """The GTIDs of all transactions that have ended; None if they are not known."""
+        return None if self._executed is None else str(self._executed)
 
     def at(self, edge: Edge) -> BinlogPosition:
         """The latest edge, as a position."""
@@ -81,7 +84,7 @@ class ResumePoints:
             edge.file,
             edge.pos,
             -1,
-            self.gtids,
+            self.gtids or "",
             edge.commit_ms,
             files_of,
             edge.created_ms,

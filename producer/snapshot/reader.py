@@ -39,6 +39,7 @@ from cdcbus.producer.snapshot.chunks import (
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.rows import compiled_cut, images
 from cdcbus.producer.snapshot.window import View
+from cdcbus.producer.source.position_resolver import Binlog
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -98,6 +99,7 @@ class ChunkReader:
         # XA transactions that were listed for long: nobody commits them just now.
         self._only_prepared: set[tuple[object, ...]] = set()
         self._connection: Connection = servers.connect(config, READ_SECONDS)
+        self._binlog = Binlog(self._connection, server, config)
         try:
             limit = "max_execution_time"
             if server.is_mariadb:
@@ -254,7 +256,8 @@ class ChunkReader:
     def _has_executed(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> bool:
         """Whether everything before `begun` is visible: MySQL counts a transaction as executed once
         other sessions see it."""
-        if not self._server.has_gtids or not begun.gtid:
+        is_known = begun.gtid or self._binlog.is_before_gtids(begun)
+        if not self._server.has_gtids or not is_known:
             self._outlast_writers(is_over)
             return True
         return not servers.missing_gtids(self._connection, begun.gtid)

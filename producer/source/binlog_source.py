@@ -227,6 +227,7 @@ class BinlogSource:
                 self._epoch,
                 skips_statements=self._skips_statements,
                 elsewhere=self._elsewhere,
+                is_before_gtids=self._binlog.is_before_gtids(position),
                 after=reading,
             )
             try:

@@ -52,8 +52,9 @@ NOTHING_ELSEWHERE = Elsewhere()
 
 
 class Reading:
-    """The state of reading one stream from `position`, which is a transaction edge. `after`: that
-    of the stream which this one continues behind a file that breaks off."""
+    """The state of reading one stream from `position`, which is a transaction edge.
+    `is_before_gtids`: as in ResumePoints. `after`: that of the stream which this one continues
+    behind a file that breaks off."""
 
     def __init__(
         self,
@@ -66,10 +67,11 @@ class Reading:
         *,
         skips_statements: bool = False,
         elsewhere: Elsewhere = NOTHING_ELSEWHERE,
+        is_before_gtids: bool = False,
         after: Reading | None = None,
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
-        self._resume = ResumePoints(position, server)
+        self._resume = ResumePoints(position, server, is_before_gtids=is_before_gtids)
         self._server, self._schema, self._ddl = server, schema, ddl
         self._epoch = epoch
         self._tables = EventTables(server, tables, schema, elsewhere.marks)
@@ -486,8 +488,8 @@ class Reading:
         self._created_ms = timestamp * 1000
 
     @property
-    def gtids(self) -> str:
-        """The GTIDs of all transactions that have ended; empty if they are not known."""
+    def gtids(self) -> str | None:
+        """The GTIDs of all transactions that have ended; None if they are not known."""
         return self._resume.gtids
 
     @property

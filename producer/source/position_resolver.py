@@ -27,7 +27,7 @@ from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.checksums import Checksums
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
-from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER
+from cdcbus.producer.binlog.event_types import GTID_TAGGED, GTIDS_BEFORE_FILE, HEADER
 from cdcbus.producer.binlog.gtid import (
     GtidSet,
     MariadbGtids,
@@ -47,12 +47,8 @@ LOG = logging.getLogger(__name__)
 # how long the server may take to bring to disk what it has written
 WAIT_SECONDS, PAUSE_SECONDS = 10.0, 0.1
 _SAID_BYTES = 1 << 26  # reading more than this takes seconds, and is logged
-_BEGINS = {
-    BINLOG.GTID_LOG_EVENT,
-    BINLOG.ANONYMOUS_GTID_LOG_EVENT,
-    GTID_TAGGED,
-    BINLOG.MARIADB_GTID_EVENT,
-}
+_HAS_GTID = {BINLOG.GTID_LOG_EVENT, GTID_TAGGED, BINLOG.MARIADB_GTID_EVENT}
+_BEGINS = {*_HAS_GTID, BINLOG.ANONYMOUS_GTID_LOG_EVENT}
 
 
 class Begin(NamedTuple):
@@ -231,7 +227,7 @@ class Binlog:
                 following,
             )
             return replace(
-                self.start_after_break(following, position.gtid),
+                self.start_after_break(following, position.gtid or None),
                 batch_id=position.batch_id,
                 published=position.published,
             )
@@ -274,12 +270,12 @@ class Binlog:
             return ""
         return following
 
-    def start_after_break(self, following: str, read: str) -> BinlogPosition:
+    def start_after_break(self, following: str, read: str | None) -> BinlogPosition:
         """The beginning of the file after one whose end is missing or cannot be sent. `read`: the
-        GTIDs up to that end. Raises PositionLost if the file's head lists others: what is missing
-        has been committed at the source, and was not read."""
+        GTIDs up to that end, None if they are not known. Raises PositionLost if the file's head
+        lists others: what is missing has been committed at the source, and was not read."""
         start = self.start_of(following)
-        if not read or not start.gtid:
+        if read is None or not start.gtid:
             return start
         if self._server.is_mariadb:
             unread = MariadbGtids.parse(read).missing(MariadbGtids.parse(start.gtid))
@@ -371,6 +367,26 @@ class Binlog:
             if place.pos >= pos:
                 break
         return found
+
+    def is_before_gtids(self, position: BinlogPosition) -> bool:
+        """Whether it is known that the server had executed no transaction with a GTID before this
+        edge. A position without GTIDs does not say whether there are none."""
+        if position.gtid or not self._server.has_gtids or position.pos >= SPAN:
+            return False
+        is_known = False
+        try:
+            for event, body, end in self._placed(BinlogPosition(position.file, FIRST_EVENT)):
+                if end > BinlogCoordinates(position.file, position.pos):
+                    break
+                if event[4] in _HAS_GTID:
+                    return False
+                if event[4] in GTIDS_BEFORE_FILE:
+                    if str(gtids_before_file(body, is_mariadb=self._server.is_mariadb)):
+                        return False
+                    is_known = True
+        except (PositionLost, UnreadableEvent):
+            return False
+        return is_known
 
     def _files(self) -> list[tuple[str, int]]:
         with servers.reported(self._config):

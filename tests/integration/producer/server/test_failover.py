@@ -71,6 +71,18 @@ def ran(task: FetchTask, positions: MemoryPositions, do: Callable[[], BinlogPosi
         running.until_stored(do())
 
 
+def test_the_gtids_are_known_from_the_first_transaction_of_a_server_on(
+    server: PrivateMariadb, task: FetchTask, name: str
+) -> None:
+    """Its set is empty where the task begins, which is not unknown."""
+    server.execute("RESET MASTER")
+    positions = MemoryPositions()
+    ran(task, positions, lambda: server.execute(*inserts(name, 1)))
+    with connect(server.database) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.gtid_binlog_pos")
+        assert stored(positions).gtid == cursor.fetchall()[0][0] != ""
+
+
 @pytest.mark.parametrize("has_gtids", [True, False], ids=["by GTIDs", "by time"])
 def test_the_next_address_is_read_when_the_first_is_gone(
     server: PrivateMariadb,

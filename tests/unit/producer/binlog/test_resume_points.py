@@ -26,3 +26,13 @@ def test_a_position_names_no_server_while_it_says_what_is_published_on_another_o
         points.end(f"{UUID}:{number}", lambda: BinlogCoordinates("bin.000001", 700))
     position = points.at(EDGE)
     assert (position.published, position.server_uuid) == (None, HERE)
+
+
+def test_no_gtids_are_not_unknown_ones() -> None:
+    start = BinlogPosition("bin.000001", 158, server_uuid=HERE)
+    unknown = ResumePoints(start, SERVER)
+    none = ResumePoints(start, SERVER, is_before_gtids=True)
+    assert (unknown.gtids, none.gtids) == (None, "")
+    for points in (unknown, none):
+        points.end(f"{UUID}:1", lambda: BinlogCoordinates("bin.000001", 700))
+    assert (unknown.at(EDGE).gtid, none.at(EDGE).gtid) == ("", f"{UUID}:1")

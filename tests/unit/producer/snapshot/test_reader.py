@@ -21,6 +21,7 @@ from cdcbus.producer.snapshot.columns import selected_table
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Spool
 from cdcbus.producer.snapshot.rows import key_texts
 from cdcbus.producer.snapshot.window import View
+from cdcbus.producer.source.position_resolver import Binlog
 
 ORDERS = TableId("shop", "orders")
 SCHEMA = TableSchema(
@@ -187,6 +188,21 @@ def test_mysql_with_gtids_is_waited_for_until_it_has_executed_what_the_stream_ha
         *["SELECT GTID_SUBTRACT"] * 3,
         "START TRANSACTION WITH CONSISTENT SNAPSHOT",
     ]
+
+
+@pytest.mark.parametrize(
+    ("is_before", "asked"), [(True, "SELECT GTID_SUBTRACT"), (False, "ROLLBACK")]
+)
+def test_mysql_that_has_executed_nothing_yet_is_not_taken_for_one_without_gtids(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_before: bool, asked: str
+) -> None:
+    """To wait for others takes the privilege PROCESS."""
+    monkeypatch.setattr(Binlog, "is_before_gtids", lambda *_: is_before)
+    world.answers["SELECT GTID_SUBTRACT"] = [[("",)]]
+    world.answers["SELECT trx_id"] = [[("1", 11)]]
+    world.reader().settle(BinlogPosition("bin.000001", 158), never)
+    assert any(sql.startswith(asked) for sql in world.asked)
+    assert ("SELECT CONNECTION_ID()" in world.asked) is not is_before
 
 
 def test_waiting_ends_without_a_view_when_all_is_over(world: World) -> None:

@@ -15,7 +15,7 @@ from cdcbus.plugins.errors import PositionLost, SourceUnavailable, UnreadableEve
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import coordinates
 from cdcbus.producer.binlog.event_types import HEADER
-from cdcbus.producer.binlog.gtid import GtidSet
+from cdcbus.producer.binlog.gtid import GtidSet, MysqlGtids
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
@@ -86,6 +86,39 @@ def test_a_damaged_event_stops_a_search_and_leaves_the_gtids_before_a_place_unkn
     with pytest.raises(UnreadableEvent, match=rf"^{FILE}:\d+: the checksum"):
         binlog._first(start, end, lambda _: True)
     assert binlog._gtids_before(FILE, 300) == ""
+
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+LISTED = {
+    "9.4.0": (BINLOG.PREVIOUS_GTIDS_LOG_EVENT, MysqlGtids.parse(f"{UUID}:1-5").to_bytes()),
+    "11.4.5-MariaDB": (
+        BINLOG.MARIADB_GTID_GTID_LIST_EVENT,
+        struct.pack("<IIIQ", 1, 0, 1, 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("version", LISTED)
+def test_it_is_known_where_no_transaction_with_a_gtid_has_come_yet(version: str) -> None:
+    kind, some = LISTED[version]
+    head, none = [ROTATE, HEAD], event(kind, bytes(8 if version == "9.4.0" else 4), 300)
+    begin = event(
+        BINLOG.GTID_LOG_EVENT if version == "9.4.0" else BINLOG.MARIADB_GTID_EVENT, bytes(42), 400
+    )
+    end = event(BINLOG.XID_EVENT, bytes(8), 500)
+
+    def is_before(sent: list[bytes], pos: int, gtid: str = "") -> bool:
+        return Sent([sent], version).is_before_gtids(BinlogPosition(FILE, pos, gtid=gtid))
+
+    assert is_before([*head, none, begin, end], 300)
+    assert is_before([*head, none], 300)
+    assert not is_before([*head, none, begin, end], 500)
+    assert not is_before([*head, event(kind, some, 300), begin, end], 300)
+    assert not is_before([*head, none, begin, end], 300, "0-1-1")
+    assert not is_before([*head, begin, end], 500)
+    checked = with_checksum(event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + bytes(60) + b"\1", 0))
+    damaged = with_checksum(none)[:-1] + b"?"
+    assert not is_before([ROTATE, checked, damaged], 300)
 
 
 class AtEnd(Sent):
