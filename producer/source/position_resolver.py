@@ -198,6 +198,8 @@ class Binlog:
         it; the beginning of the next file if the server has lost the end of this one. Raises
         PositionLost, naming the gap, when its file is missing, shorter, or another file of that
         name."""
+        # Before the first event, as canal and others write where they mean the file's beginning.
+        position = replace(position, pos=max(position.pos, FIRST_EVENT))
         files = self._files()
         size = dict(files).get(position.file)
         if size is None:

@@ -312,6 +312,16 @@ def test_a_place_that_is_edited_beside_its_gtids_is_where_reading_starts(
     assert (start.file, start.pos, start.gtid) == (wanted.file, wanted.pos, wanted.gtid)
 
 
+@pytest.mark.parametrize("pos", [0, 3])
+def test_a_place_before_the_first_event_is_the_files_beginning(
+    task: FetchTask, transactions: list[Batch], pos: int
+) -> None:
+    """So canal and others take it."""
+    file = edge(transactions[1]).file
+    found = numbers(task, BinlogPosition(file, pos), edge(transactions[-1]))
+    assert found == numbers(task, BinlogPosition(file, 4), edge(transactions[-1])) != []
+
+
 def test_a_file_of_the_same_name_that_is_another_one_is_not_read(
     task: FetchTask, transactions: list[Batch]
 ) -> None:
