@@ -251,6 +251,8 @@ class _Alterations:
             return []
         real = [one for one in found if not one.is_temporary]
         for one in real:
+            if one.if_missing:  # a table that was there is as it was
+                continue
             for table in filter(None, (one.table, one.was, one.other)):
                 name = str(table).lower()
                 self._by_name[name] = self._by_name.get(name, 0) + 1
