@@ -259,7 +259,13 @@ def status_statement(connection: Connection) -> str:
 
 
 def position_of(status: Sequence[Sequence[Any]]) -> BinlogPosition:
-    """The position in the answer to `status_statement`."""
+    """The position in the answer to `status_statement`. Raises SourceRefused for a server without
+    a binlog."""
+    if not status:
+        raise SourceRefused(
+            f"the source answers {' and '.join(_STATUS)} with nothing: it has no binlog. Set "
+            "log_bin there, or give the address of a server that has one"
+        )
     row = status[0]
     # MariaDB does not return the GTIDs
     return BinlogPosition(

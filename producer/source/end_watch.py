@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured, SourceUnavailable
 from cdcbus.producer.config import SourceConfig
@@ -18,6 +19,9 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.source.position_resolver import Binlog, when
 from cdcbus.producer.source.row_events import Batch
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
 
 LOG = logging.getLogger(__name__)
 QUIET_SECONDS = 60.0
@@ -69,12 +73,9 @@ class EndWatch:
                 closing(servers.connect(self._config)) as connection,
             ):
                 identity = servers.identity(connection)
-                end = servers.latest_position(connection)
-                created_ms = (
-                    Binlog(connection, self._server, self._config)
-                    .start_of(end.file)
-                    .file_created_ms
-                )
+                end = None
+                if identity == self._server.identity:  # another one may have no binlog
+                    end = self._end(connection)
         except (SourceUnavailable, SourceMisconfigured, PositionLost) as error:
             LOG.warning(
                 "source %s:%d sends no rows, and whether it has any cannot be checked: %s",
@@ -83,12 +84,12 @@ class EndWatch:
                 error,
             )
             return False
-        if identity != self._server.identity:
+        if end is None:
             raise SourceUnavailable(
                 f"source {host}:{port} is another server now: {identity}, not "
                 f"{self._server.identity}; where to continue is looked at again"
             )
-        if sent == Sent(end.file, end.pos & _PLACE_BITS, created_ms):
+        if sent == replace(end, pos=end.pos & _PLACE_BITS):
             self._doubt = None
             return False
         if self._doubt != sent:
@@ -96,7 +97,12 @@ class EndWatch:
             return True
         raise SourceUnavailable(
             f"source {host}:{port} has sent its binlog up to {sent} and nothing since, but its "
-            f"end is {end}, in a file of "
-            f"{when(created_ms)}, as after RESET BINARY LOGS AND GTIDS (RESET MASTER); where to "
-            "continue is looked at again"
+            f"end is {end}, in a file of {when(end.created_ms)}, as after RESET BINARY LOGS AND "
+            "GTIDS (RESET MASTER); where to continue is looked at again"
         )
+
+    def _end(self, connection: Connection) -> Sent:
+        """As it would be sent, with the whole offset."""
+        end = servers.latest_position(connection)
+        start = Binlog(connection, self._server, self._config).start_of(end.file)
+        return Sent(end.file, end.pos, start.file_created_ms)

@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from cdcbus.plugins.errors import SourceRefused, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import DdlConfig, FilterConfig, SourceConfig
+from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source import end_watch
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.source.end_watch import EndWatch, Sent
@@ -64,3 +66,22 @@ def test_heartbeats_with_nothing_between_them_are_one(looks: list[Sent]) -> None
     end = Sent("bin.1", binlog.pos, 0)
     assert list(watched(binlog))[-3:] == [end] * 3
     assert looks == [end] * 3
+
+
+class WithoutBinlog:
+    """Stands for the connection to another server, which has `skip-log-bin`."""
+
+    def close(self) -> None: ...
+
+
+def test_another_server_behind_the_address_is_noticed_also_where_it_has_no_binlog(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(servers, "connect", lambda _: WithoutBinlog())
+    monkeypatch.setattr(servers, "identity", lambda _: "server-id-9")
+    monkeypatch.setattr(servers, "query", lambda *_: ())
+    watch = EndWatch(SourceConfig((("source", 3306),), "cdc", ""), SERVER)
+    with pytest.raises(SourceUnavailable, match="is another server now: server-id-9, not"):
+        watch._stands_elsewhere(Sent("bin.1", 4, 0))
+    with pytest.raises(SourceRefused, match="it has no binlog"):
+        servers.latest_position(cast(Any, WithoutBinlog()))
