@@ -17,7 +17,7 @@ from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.event_tables import is_own_table
-from cdcbus.producer.table_filter import TableFilter
+from cdcbus.producer.table_filter import TableFilter, is_named
 
 LOG = logging.getLogger(__name__)
 READ_SECONDS = 60.0
@@ -54,7 +54,7 @@ def unfit(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]
     mapper = Mapper(transform.rules, transform.includes, transform.excludes)
     records = RecordTransform(mapper, task.publish)
     for name, schema in sorted(schemas.items()):
-        if transform.heartbeats and str(name).upper() == str(transform.heartbeats).upper():
+        if is_named(name, transform.heartbeats):
             continue
         columns = tuple(map(Column, schema.names))
         try:

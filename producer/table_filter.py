@@ -24,6 +24,11 @@ _OPEN: Final = re.compile(r"[\w\-]?[?*{]|[^\w\-]")
 _ANY_TABLES: Final = ("a", "z_9", "Q")
 
 
+def is_named(table: TableId, name: TableId | None) -> bool:
+    """Whether a table has the name that a task file gives, in any case."""
+    return name is not None and str(table).upper() == str(name).upper()
+
+
 class TableFilter:
     """Decides once per table. Regular expressions match the whole `schema.table`, ignoring case;
     lists hold upper-case SCHEMA.TABLE. The `heartbeats` table always passes."""

@@ -29,6 +29,7 @@ from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.mapped_columns import record_columns
 from cdcbus.producer.publish.row_batching import RecordLimits
 from cdcbus.producer.source.row_events import Rows
+from cdcbus.producer.table_filter import is_named
 
 
 class Made(NamedTuple):
@@ -152,8 +153,7 @@ class TableRoutes:
 
     def _is_own(self, table: TableId) -> bool:
         """Whether it is the task's heartbeat table, which readers recognize by its name."""
-        own = self._transform.heartbeats
-        return own is not None and str(own).upper() == str(table).upper()
+        return is_named(table, self._transform.heartbeats)
 
     def _transform_of(self, table: TableId) -> RecordTransform:
         if self._is_own(table):

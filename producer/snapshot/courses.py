@@ -24,7 +24,7 @@ from cdcbus.producer.snapshot.progress import (
     Wish,
     WishKind,
 )
-from cdcbus.producer.table_filter import TableFilter
+from cdcbus.producer.table_filter import TableFilter, is_named
 
 LOG = logging.getLogger(__name__)
 _TO_READ: Final = PENDING - {TableState.PAUSED}
@@ -299,7 +299,7 @@ class Courses:
     def pending(self, table: TableId) -> Course | None:
         """The snapshot that is yet to read the table's rows, if there is one: begun here if its
         table is yet to be found."""
-        if table == self._heartbeats:
+        if is_named(table, self._heartbeats):
             return None
         course = self._by_table.get(table)
         if course is not None and course.state in PENDING:
@@ -330,7 +330,7 @@ class Courses:
         """Takes note that the stream has brought a table's CREATE: it brings all rows from here on,
         and none is left to read. `is_sure`: it was not there before. Returns its snapshot if that
         has ended by it."""
-        if not self._filter.accepts(table) or table == self._heartbeats:
+        if not self._filter.accepts(table) or is_named(table, self._heartbeats):
             return None
         course = self._by_table.get(table)
         if course is None:
@@ -351,7 +351,7 @@ class Courses:
     def accepted(self, tables: list[TableId]) -> list[TableId]:
         """Those of a server's tables that the task reads, in order."""
         accepted = filter(self._filter.accepts, sorted(tables))
-        return [table for table in accepted if table != self._heartbeats]
+        return [table for table in accepted if not is_named(table, self._heartbeats)]
 
     def begin(self, asked: Wish | Search, accepted: list[TableId]) -> None:
         """Begins the snapshots that the first of `to_find` is for, among the accepted tables, or

@@ -123,10 +123,11 @@ def probe(task: FetchTask, config: HeartbeatConfig, connection: Connection) -> b
 
 def _write(task: FetchTask, config: HeartbeatConfig, connection: Connection, how: str = "") -> None:
     stale_us = int(config.interval_seconds * FRESH * 1_000_000)
+    table = _quoted(config.table).replace("%", "%%")  # the driver formats the statement
     is_stale = f"beat_at <= UTC_TIMESTAMP(6) - INTERVAL {stale_us} MICROSECOND"
     servers.query(
         connection,
-        f"{how}INSERT INTO {_quoted(config.table)} (server_id, task_id, beat_at) VALUES "
+        f"{how}INSERT INTO {table} (server_id, task_id, beat_at) VALUES "
         "(@@global.server_id, %s, UTC_TIMESTAMP(6)) "
         # Columns are assigned in this order: the time last, as the condition for the other column
         # reads the previous time.

@@ -72,6 +72,14 @@ def test_heartbeats_travel_with_the_rows_and_move_the_position(
     assert len(beats(source_cursor, task)) == 1
 
 
+def test_a_heartbeat_table_of_any_name_is_written(source_cursor: Cursor, task: FetchTask) -> None:
+    table = TableId(f"{task.task_id}_ops", "100 %s `beats`")
+    config = HeartbeatConfig(table, 0.001)
+    assert heartbeat.beat(task, config) == heartbeat.beat(task, config) == ""
+    source_cursor.execute(f"SELECT task_id FROM `{table.schema}`.`100 %s ``beats```")
+    assert source_cursor.fetchall() == ((task.task_id,),)
+
+
 def test_tasks_that_share_a_source_share_its_heartbeat(
     source_cursor: Cursor, task: FetchTask
 ) -> None:

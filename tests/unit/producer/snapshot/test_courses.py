@@ -177,10 +177,13 @@ def test_a_table_that_takes_over_the_name_of_a_done_one_is_left_alone(world: Wor
     assert world.ids() == []
 
 
-def test_only_tables_of_the_filter_are_read_and_heartbeats_never(world: World) -> None:
+@pytest.mark.parametrize("spelled", [BEATS, TableId(BEATS.schema, BEATS.table.upper())])
+def test_only_tables_of_the_filter_are_read_and_heartbeats_never(
+    world: World, spelled: TableId
+) -> None:
     other = TableId("else", "t")
     world.rows |= {other: [1], BEATS: [1]}
-    world.begin(heartbeat=HeartbeatConfig(BEATS))
+    world.begin(heartbeat=HeartbeatConfig(spelled))
     world.run()
     assert set(world.store.tables) == {ORDERS}
 
