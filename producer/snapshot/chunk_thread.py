@@ -168,7 +168,10 @@ class ChunkThread:
                 # The stream has met the ALTER first.
                 self._sender.close_unread()
                 return True
-        now = reader.describe(course.table)
+        try:
+            now = reader.describe(course.table)
+        except (CannotTell, HiddenColumns, UnreadableEvent, pymysql.Error):
+            now = None  # the next step describes it again, and judges this
         if now is not None and (now.expressions, now.key) == (was.expressions, was.key):
             return False
         with self._changed:

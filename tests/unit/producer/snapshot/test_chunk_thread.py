@@ -19,6 +19,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import (
     SnapshotMode,
 )
+from cdcbus.producer.schema.schema_reader import HiddenColumns
 from cdcbus.producer.snapshot import chunk_thread
 from cdcbus.producer.snapshot.chunk_thread import CHUNKS_AHEAD, TRIES
 from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, Bound
@@ -227,6 +228,34 @@ def test_a_chunk_refused_by_a_table_that_the_stream_has_met_as_altered_is_read_a
     world.run()
     assert world.progress().state is TableState.DONE
     assert world.ids() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (HiddenColumns("only some columns"), "only some columns"),
+        (UnreadableEvent("a type that cannot be read"), "a type that cannot be read"),
+        (pymysql.OperationalError(1812, "Tablespace is missing"), "refuses to read it (1812)"),
+    ],
+)
+def test_a_table_that_can_no_longer_be_described_ends_its_own_snapshot_only(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    """It is described anew to judge why its rows are refused."""
+    chunk = world.chunk
+    world.rows[ITEMS] = [7]
+
+    def refused(found: SelectedTable, *rest: Any) -> Read:
+        if found.table.table.id == ORDERS:
+            world.errors["describe"] = [error, error]
+            raise pymysql.OperationalError(1054, "Unknown column 'n'")
+        return chunk(found, *rest)
+
+    monkeypatch.setattr(world, "chunk", refused)
+    world.run()
+    assert world.progress().state is TableState.FAILED
+    assert reason in world.progress().reason
+    assert world.progress(ITEMS).state is TableState.DONE
 
 
 def test_the_next_rows_are_read_to_their_end_while_kafka_does_not_take_those_before(
