@@ -33,6 +33,7 @@ CATALOG = (
         CASE data_type
             WHEN 'CHARACTER VARYING' THEN 'VARCHAR2' WHEN 'CHARACTER' THEN 'CHAR' WHEN 'CHARACTER LARGE OBJECT' THEN 'CLOB'
             WHEN 'BINARY LARGE OBJECT' THEN 'BLOB' WHEN 'BINARY VARYING' THEN 'RAW' WHEN 'DOUBLE PRECISION' THEN 'BINARY_DOUBLE'
+            WHEN 'REAL' THEN 'BINARY_FLOAT'
             WHEN 'TIMESTAMP' THEN CASE datetime_precision WHEN 0 THEN 'DATE' ELSE 'TIMESTAMP(6)' END
             WHEN 'INTERVAL' THEN 'INTERVAL DAY(3) TO SECOND(6)' ELSE 'NUMBER' END AS data_type,
         CASE data_type WHEN 'NUMERIC' THEN declared_numeric_precision END AS data_precision,
@@ -76,7 +77,8 @@ ERRORS = {
 }
 
 H2_TYPES = {
-    oracledb.DB_TYPE_NUMBER: "NUMBER", oracledb.DB_TYPE_BINARY_DOUBLE: "DOUBLE PRECISION", oracledb.DB_TYPE_TIMESTAMP: "TIMESTAMP(6)",
+    oracledb.DB_TYPE_NUMBER: "NUMBER", oracledb.DB_TYPE_BINARY_DOUBLE: "DOUBLE PRECISION", oracledb.DB_TYPE_BINARY_FLOAT: "REAL",
+    oracledb.DB_TYPE_TIMESTAMP: "TIMESTAMP(6)",
     oracledb.DB_TYPE_DATE: "TIMESTAMP(0)", oracledb.DB_TYPE_CLOB: "CLOB", oracledb.DB_TYPE_BLOB: "BLOB", oracledb.DB_TYPE_RAW: "VARBINARY",
     oracledb.DB_TYPE_CHAR: "VARCHAR", oracledb.DB_TYPE_VARCHAR: "VARCHAR", oracledb.DB_TYPE_INTERVAL_DS: "INTERVAL DAY(3) TO SECOND(6)",
 }  # fmt: skip
@@ -256,8 +258,9 @@ class Cursor:
             cells = row
             if isinstance(row, Mapping):
                 cells = [row[name] for name in names]
-            for place, cell in enumerate(cells, 1):
-                self._bind(statement, place, cell)
+            sizes = [*self._sizes] or [None] * len(cells)
+            for place, (cell, size) in enumerate(zip(cells, sizes, strict=True), 1):
+                self._bind(statement, place, cell, size)
             if statement.execute():
                 result = statement.getResultSet()
                 meta = result.getMetaData()
@@ -275,9 +278,11 @@ class Cursor:
         type_ = H2_TYPES[size] if size else "VARCHAR"
         return f"CAST(? AS {type_}) AS"
 
-    def _bind(self, statement: Any, place: int, cell: Any) -> None:
+    def _bind(self, statement: Any, place: int, cell: Any, size: Any) -> None:
         jvm = self.connection.database.server.gateway.jvm
         match cell:
+            case float() if size is oracledb.DB_TYPE_BINARY_FLOAT:
+                statement.setFloat(place, cell)
             case Decimal():
                 statement.setBigDecimal(place, jvm.java.math.BigDecimal(str(cell)))
             case datetime():

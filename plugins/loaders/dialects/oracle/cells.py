@@ -22,7 +22,8 @@ SHORT_BYTES: Final = 2000
 character; 2000 of RAW."""
 BIND_TYPES: Final = {
     **dict.fromkeys(("NUMBER", "FLOAT", "BOOLEAN"), "DB_TYPE_NUMBER"),
-    **dict.fromkeys(("BINARY_FLOAT", "BINARY_DOUBLE"), "DB_TYPE_BINARY_DOUBLE"),
+    "BINARY_FLOAT": "DB_TYPE_BINARY_FLOAT",
+    "BINARY_DOUBLE": "DB_TYPE_BINARY_DOUBLE",
     "DATE": "DB_TYPE_DATE",
     "TIMESTAMP": "DB_TYPE_TIMESTAMP",
     "INTERVAL DAY": "DB_TYPE_INTERVAL_DS",
@@ -36,7 +37,8 @@ BIND_TYPES: Final = {
     "LONG RAW": "DB_TYPE_LONG_RAW",
 }
 """The driver's names; text types not listed are left to the driver. CHAR is listed, as it is
-compared including blanks."""
+compared including blanks. BINARY_FLOAT has its own, as hardly any number with a fraction is the
+same in both precisions."""
 
 
 def bind_type(column: TargetColumn, cells: Sequence[Cell]) -> str | None:

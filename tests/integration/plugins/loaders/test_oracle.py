@@ -265,6 +265,23 @@ def test_rows_without_a_key_go_and_come_one_by_one(database: Database, loader: L
     assert rows(database) == [(1, "x"), (3, "y")]
 
 
+def test_rows_are_found_by_numbers_of_single_precision(database: Database, loader: Loader) -> None:
+    """0.1 in single precision is another number than in double precision."""
+    table = made(database, loader, "ID NUMBER, F REAL")
+    columns = ("ID", "F")
+    write(loader, table, swaps=[Swaps(columns, [(None, ("1", "0.1")), (None, ("2", "0.1"))])])
+    swaps = Swaps(columns, [(("1", "0.1"), ("1", "0.2")), (("2", "0.1"), None)])
+    assert write(loader, table, swaps=[swaps]) == Counts(written=1, deleted=1)
+    assert rows(database, "ID") == [(1,)]
+    database.execute(f"DROP TABLE {database.schema}.T")
+    loader.refresh(table.id)
+    table = made(database, loader, "F REAL PRIMARY KEY, V NUMBER")
+    write(loader, table, Writes(("F", "V"), [("0.1", "1"), ("0.2", "1")]))
+    write(loader, table, Writes(("F", "V"), [("0.1", "2")]))
+    assert write(loader, table, deletes=[("0.2",)]) == Counts(deleted=1)
+    assert rows(database, "V") == [(2,)]
+
+
 @pytest.mark.parametrize(
     ("type_", "cell", "what"),
     [

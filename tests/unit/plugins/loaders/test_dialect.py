@@ -351,6 +351,11 @@ def test_oracle_s_types_are_taken_by_family_and_long_cells_as_lobs() -> None:
         "INTERVAL DAY",
         "LONG RAW",
     ]
+    floats = [TargetColumn("f", type_) for type_ in ("BINARY_FLOAT", "BINARY_DOUBLE")]
+    assert [oracle_cells.bind_type(column, ["0.1"]) for column in floats] == [
+        "DB_TYPE_BINARY_FLOAT",
+        "DB_TYPE_BINARY_DOUBLE",
+    ]
     clob = TargetColumn("c", "CLOB")
     assert [oracle_cells.bind_type(clob, [cell, None]) for cell in ("x" * 1000, "x" * 1001)] == [
         "DB_TYPE_VARCHAR",
