@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
@@ -50,6 +50,7 @@ class Catalog:
     cascades: str = ""
     identity: str = ""
     storages: Callable[[Connection, Iterable[TableId]], dict[TableId, str]] | None = None
+    folding: Callable[[Connection, TableId], set[str]] | None = None
     hold: Callable[[Connection, TableId], bool | None] | None = None
 
 
@@ -95,10 +96,7 @@ def _exact(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
     parameters = name._asdict()
-    columns: dict[str, TargetColumn] = {}
-    for row in connection.execute(text(catalog.columns), parameters):
-        column = _column(*row)
-        columns[column.name] = column
+    columns = _columns(connection, catalog, name)
     if not columns:
         return None
     keys: dict[str, _Key] = {}
@@ -131,6 +129,17 @@ def _exact(
         can_move=True,
         remarks=tuple(remarks),
     )
+
+
+def _columns(connection: Connection, catalog: Catalog, name: TableId) -> dict[str, TargetColumn]:
+    columns = {}
+    for row in connection.execute(text(catalog.columns), name._asdict()):
+        column = _column(*row)
+        columns[column.name] = column
+    if columns and catalog.folding is not None:
+        for each in catalog.folding(connection, name):
+            columns[each] = replace(columns[each], is_folding=True)
+    return columns
 
 
 def _unsafe(connection: Connection, catalog: Catalog, name: TableId, definition: str) -> list[str]:

@@ -41,6 +41,7 @@ DRIVERS: Final = {
     "oracle": "oracle+oracledb",
 }
 CONNECT_PAUSE_SECONDS: Final = 0.5
+ORACLE_SESSION: Final = "ALTER SESSION SET TIME_ZONE = '+00:00' NLS_COMP = BINARY NLS_SORT = BINARY"
 DISPOSALS: Final = "disposals"
 """The key in a connection's info of how often the engine had been disposed of when it was made."""
 RECYCLE_SECONDS: Final = 600
@@ -285,7 +286,8 @@ def close_if_disposed(engine: Engine) -> None:
 
 
 def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
-    """Sets sessions to UTC, as dates come without a zone, and declares the bind types of
+    """Sets sessions to UTC, as dates come without a zone, has texts compared by their bytes,
+    whatever the instance or a trigger at the login says, and declares the bind types of
     statements."""
 
     @event.listens_for(engine, "connect")
@@ -293,7 +295,7 @@ def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
         if url.call_timeout_milliseconds:
             connection.call_timeout = url.call_timeout_milliseconds
         with connection.cursor() as cursor:
-            cursor.execute("ALTER SESSION SET TIME_ZONE = '+00:00'")
+            cursor.execute(ORACLE_SESSION)
 
     @event.listens_for(engine, "before_cursor_execute")
     def declare(

@@ -10,6 +10,7 @@ from typing import Final
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders.cells.canonical import FILLED_UP, WHOLE, folded
+from cdcbus.plugins.loaders.cells.oracle_types import as_elsewhere
 from cdcbus.plugins.rowchange import Cell
 
 Key = tuple[Cell, ...]
@@ -60,7 +61,7 @@ def _cells_at(table: TargetTable, places: Sequence[int]) -> Callable[[Key], Key]
     """Returns a function from a key to its cells at these places, without blanks that the target
     has filled up, or would fill up."""
     columns = table.key_columns
-    padded = {place for place in places if columns[place].type in FILLED_UP}
+    padded = {place for place in places if as_elsewhere(columns[place]).type in FILLED_UP}
 
     def cells_of(key: Key) -> Key:
         cells = []
@@ -92,6 +93,8 @@ def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) ->
 PLAIN: Final = re.compile(r"[ -~]*")
 """Texts for which `folded` decides whether they may be equal, except under PostgreSQL's own
 collations."""
+LETTERS: Final = re.compile(r"[0-9A-Za-z]*")
+"""The same for Oracle, where some collations ignore punctuation."""
 
 
 def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
@@ -101,9 +104,10 @@ def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
         for place in places:
             if table.key_columns[place].type != "citext":
                 return False
+    plain = LETTERS if table.dialect == "oracle" else PLAIN
     for key in keys:
         for place in places:
-            if not PLAIN.fullmatch(key[place] or ""):
+            if not plain.fullmatch(key[place] or ""):
                 return False
     return True
 

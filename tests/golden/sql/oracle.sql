@@ -25,6 +25,9 @@ DELETE FROM "Shop"."order" WHERE "k" = :1 AND "Group" IS NULL AND DBMS_LOB.COMPA
 -- one of equal rows becomes another
 UPDATE "Shop"."order" SET "k" = :1, "Group" = :2, "long" = :3 WHERE "k" = :4 AND "Group" = :5 AND DBMS_LOB.COMPARE("long", :6) = 0 AND ROWNUM = 1;
 
+-- one of rows with folding texts goes
+DELETE FROM "Shop"."order" WHERE "t" COLLATE BINARY = :1 AND "n" = :2 AND ROWNUM = 1;
+
 -- widen
 ALTER TABLE "Shop"."order" MODIFY ("Group" VARCHAR2(40 CHAR));
 

@@ -33,13 +33,14 @@ CATALOG = (
         CASE data_type
             WHEN 'CHARACTER VARYING' THEN 'VARCHAR2' WHEN 'CHARACTER' THEN 'CHAR' WHEN 'CHARACTER LARGE OBJECT' THEN 'CLOB'
             WHEN 'BINARY LARGE OBJECT' THEN 'BLOB' WHEN 'BINARY VARYING' THEN 'RAW' WHEN 'DOUBLE PRECISION' THEN 'BINARY_DOUBLE'
-            WHEN 'REAL' THEN 'BINARY_FLOAT'
+            WHEN 'REAL' THEN 'BINARY_FLOAT' WHEN 'VARCHAR_IGNORECASE' THEN 'VARCHAR2'
             WHEN 'TIMESTAMP' THEN CASE datetime_precision WHEN 0 THEN 'DATE' ELSE 'TIMESTAMP(6)' END
             WHEN 'INTERVAL' THEN 'INTERVAL DAY(3) TO SECOND(6)' ELSE 'NUMBER' END AS data_type,
         CASE data_type WHEN 'NUMERIC' THEN declared_numeric_precision END AS data_precision,
         declared_numeric_scale AS data_scale, character_octet_length AS data_length,
-        CASE WHEN data_type LIKE 'CHARACTER%' THEN character_maximum_length ELSE 0 END AS char_length,
-        CASE WHEN data_type LIKE 'CHARACTER%' THEN 'C' END AS char_used,
+        CASE WHEN data_type LIKE '%CHAR%' THEN character_maximum_length ELSE 0 END AS char_length,
+        CASE WHEN data_type LIKE '%CHAR%' THEN 'C' END AS char_used,
+        CASE WHEN data_type LIKE '%IGNORECASE' THEN 'BINARY_CI' WHEN data_type LIKE '%CHAR%' THEN 'USING_NLS_COMP' END AS collation,
         CASE is_nullable WHEN 'YES' THEN 'Y' ELSE 'N' END AS nullable, LENGTH(column_default) AS default_length,
         CASE is_generated WHEN 'ALWAYS' THEN 'YES' ELSE 'NO' END AS virtual_column, 'NO' AS hidden_column
     FROM information_schema.columns""",

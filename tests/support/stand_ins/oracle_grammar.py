@@ -55,7 +55,8 @@ class Grammars:
         return found
 
     def _shardingsphere(self, sql: str) -> str:
-        """Its binds have names, where Oracle's may be numbers."""
+        """Its binds have names, where Oracle's may be numbers, and it knows no operator COLLATE."""
+        sql = sql.replace(" COLLATE BINARY =", " =")
         antlr = self._jvm.org.antlr.v4.runtime
         made = self._jvm.org.apache.shardingsphere.sql.parser.autogen
         text = antlr.CharStreams.fromString(re.sub(r":(\d+)", r":b\1", sql))

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+from sqlalchemy import Connection, text
 
 from cdcbus.plugins.loaders.catalog import Catalog
+from cdcbus.plugins.rowchange import TableId
+
+COLLATIONS_SINCE: Final = (12, 2)
+FOLDING: Final = text(
+    """
+    SELECT column_name FROM all_tab_cols
+    WHERE owner = :schema AND table_name = :table AND hidden_column = 'NO'
+        AND collation NOT IN ('BINARY', 'USING_NLS_COMP', 'USING_NLS_SORT')"""
+)
+"""Those named here compare by bytes in our sessions, see `engine`."""
+
+
+def folding(connection: Connection, name: TableId) -> set[str]:
+    """The columns with a collation of their own that is not by bytes."""
+    sql: Any = connection.dialect
+    if sql.server_version_info < COLLATIONS_SINCE:
+        return set()
+    return set(connection.execute(FOLDING, name._asdict()).scalars())
+
 
 CATALOG: Final = Catalog(
     names="""
@@ -66,4 +87,5 @@ CATALOG: Final = Catalog(
     may_create="""
         SELECT COUNT(*) FROM session_privs
         WHERE privilege IN ('CREATE TABLE', 'CREATE ANY TABLE')""",
+    folding=folding,
 )

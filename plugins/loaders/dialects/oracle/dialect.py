@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes, ZeroDate
+from cdcbus.plugins.loaders.cells.equal_keys import folds
 from cdcbus.plugins.loaders.dialect import (
     Cells,
     Diagnosis,
@@ -115,12 +116,13 @@ class Oracle:
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         types = {column.type for column in table.key_columns}
-        return not types.isdisjoint(("CHAR", "NCHAR"))
+        return folds(table) or not types.isdisjoint(("CHAR", "NCHAR"))
 
     def spelled(
         self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
     ) -> list[Cells]:
-        """Looks up keys one by one, as such keys are few: texts are compared by their bytes."""
+        """Looks up keys one by one, as such keys are few: few columns have a collation of their
+        own."""
         found: list[Cells] = []
         for _, spelled in self._found(connection, spelled_sql(table), table, keys):
             found.append(tuple(map(str, spelled)))
@@ -129,8 +131,9 @@ class Oracle:
     def is_any_alike(
         self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
     ) -> bool:
-        """Returns False: texts are compared by their bytes."""
-        return False
+        """Returns True, so that such rows are written one by one: how a collation compares texts
+        is not asked."""
+        return True
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table

@@ -65,9 +65,12 @@ def swap_sql(
 
 
 def _equals(column: TargetColumn, place: int) -> str:
+    """Equality to the last byte, also of a text whose column has another collation."""
     name = QUOTED.name(column.name)
     if column.type in LONG_TYPES:  # LOBs have no =
         return f"DBMS_LOB.COMPARE({name}, :{place}) = 0"
+    if column.is_folding:
+        name += " COLLATE BINARY"
     return f"{name} = :{place}"
 
 

@@ -265,6 +265,24 @@ def test_rows_without_a_key_go_and_come_one_by_one(database: Database, loader: L
     assert rows(database) == [(1, "x"), (3, "y")]
 
 
+def test_keys_that_the_column_s_collation_takes_for_equal_stay_apart(
+    database: Database, loader: Loader
+) -> None:
+    """In H2 a VARCHAR_IGNORECASE is what a column with COLLATE BINARY_CI is in Oracle."""
+    table = made(database, loader, "K VARCHAR_IGNORECASE(9) PRIMARY KEY, V NUMBER")
+    assert table.columns["K"].is_folding
+    assert loader.is_coarse(table)
+    write(loader, table, Writes(("K", "V"), [("a", "1"), ("b", "1")]))
+    with pytest.raises(TargetRejected, match="whose key is spelled otherwise"):
+        write(loader, table, Writes(("K", "V"), [("A", "2")]))
+    for alike in ("ä", "-"):  # of these the collation itself would have to be asked
+        with pytest.raises(TargetRejected, match="takes keys that differ for equal"):
+            write(loader, table, Writes(("K", "V"), [("c", "2"), (alike, "2")]))
+    assert write(loader, table, deletes=[("A",)]) == Counts(missed=1)
+    assert write(loader, table, deletes=[("a",)]) == Counts(deleted=1)
+    assert rows(database) == [("b", 1)]
+
+
 def test_rows_are_found_by_numbers_of_single_precision(database: Database, loader: Loader) -> None:
     """0.1 in single precision is another number than in double precision."""
     table = made(database, loader, "ID NUMBER, F REAL")
@@ -338,7 +356,8 @@ def test_a_session_is_in_utc_and_waits_no_longer_than_the_address_says(
     loader.applied_offsets()
     [connection] = database.connections
     assert (connection.call_timeout, connection.given["dsn"]) == (5000, "h:1521/svc")
-    assert "ALTER SESSION SET TIME_ZONE = '+00:00'" in [sql for sql, _ in database.said]
+    set_up = "ALTER SESSION SET TIME_ZONE = '+00:00' NLS_COMP = BINARY NLS_SORT = BINARY"
+    assert set_up in [sql for sql, _ in database.said]
 
 
 def test_a_time_of_more_than_a_day_fits_an_interval() -> None:

@@ -156,7 +156,8 @@ def test_names_of_any_kind_are_written_to(server: Server) -> None:
     """Of tables with and without a key, and with LOBs, whose comparison H2 has not."""
     types = ["NUMBER", "CHAR", "CLOB", "BLOB", "NCLOB", "RAW", "DATE", "TIMESTAMP(6)"]
     columns = {
-        name: TargetColumn(name, types[place % len(types)]) for place, name in enumerate(NAMES)
+        name: TargetColumn(name, types[place % len(types)], is_folding=place == 1)
+        for place, name in enumerate(NAMES)
     }
     all_names = tuple(NAMES)
     row = tuple("1" for _ in NAMES)

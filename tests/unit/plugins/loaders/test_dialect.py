@@ -75,6 +75,12 @@ MY_MOMENTS = table("mysql", k="int", k2="int", e="enum", at="timestamp", since="
 MY_TYPES = table("mysql", n="int", x="varchar", f="float", j="json", g="point", b="blob")
 ORA = table("oracle", k="NUMBER", k2="CHAR", Group="VARCHAR2", long="CLOB")
 ORA_KEY_ONLY = table("oracle", k="RAW")
+ORA_FOLDING = TargetTable(
+    PG.id,
+    {"t": TargetColumn("t", "VARCHAR2", is_folding=True), "n": TargetColumn("n", "NUMBER")},
+    (),
+    dialect="oracle",
+)
 PRINTED = "CREATE TABLE `order` (\n  `Group` varchar(3) NOT NULL,\n  `v` int\n)"
 ROWS = [("1", "5", "it's \\ %s", "\x00\xff"), ("-2", "0", None, None)]
 
@@ -178,6 +184,9 @@ STATEMENTS = {
         ),
         "one of equal rows becomes another": oracle_sql.swap_sql(
             ORA, ["k", "Group", "long"], [], is_update=True
+        ),
+        "one of rows with folding texts goes": oracle_sql.swap_sql(
+            ORA_FOLDING, ["t", "n"], [], is_update=False
         ),
         "widen": oracle_sql.widen_sql(ORA, "Group", "VARCHAR2(40 CHAR)"),
     },
