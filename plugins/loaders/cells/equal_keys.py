@@ -9,8 +9,7 @@ from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.loaders.cells.canonical import FILLED_UP, WHOLE, folded
-from cdcbus.plugins.loaders.cells.oracle_types import as_elsewhere
+from cdcbus.plugins.loaders.cells.canonical import WHOLE, folded, holding
 from cdcbus.plugins.rowchange import Cell
 
 Key = tuple[Cell, ...]
@@ -58,21 +57,11 @@ def texts_of(table: TargetTable) -> Callable[[Key], Key]:
 
 
 def _cells_at(table: TargetTable, places: Sequence[int]) -> Callable[[Key], Key]:
-    """Returns a function from a key to its cells at these places, without blanks that the target
-    has filled up, or would fill up."""
-    columns = table.key_columns
-    padded = {place for place in places if as_elsewhere(columns[place]).type in FILLED_UP}
-
-    def cells_of(key: Key) -> Key:
-        cells = []
-        for place in places:
-            cell = key[place]
-            if place in padded:
-                cell = (cell or "").rstrip(" ")
-            cells.append(cell)
-        return tuple(cells)
-
-    return cells_of
+    """Returns a function from a key to its cells at these places, as the table holds them: without
+    blanks that the target has filled up, or would fill up, and without the zeros of ZEROFILL, which
+    a server prints, but sources do not send."""
+    held = holding(table, [table.key[place] for place in places])
+    return lambda key: held(tuple(key[place] for place in places))
 
 
 def respelled(table: TargetTable, key: Key, texts: Key) -> Key:

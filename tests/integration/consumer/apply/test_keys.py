@@ -20,9 +20,10 @@ from tests.support.topics.records import records_of
 
 __all__ = ["task"]
 pytestmark = pytest.mark.integration
-MOMENT, FLOAT = (
+MOMENT, FLOAT, ZEROFILL = (
     {"postgresql": "TIMESTAMP", "mysql": "DATETIME"},
     {"postgresql": "REAL", "mysql": "FLOAT"},
+    {"postgresql": "INT", "mysql": "INT(5) ZEROFILL"},
 )
 ALTERED = [  # the target's type, the source's before and after, one key in both
     ("DECIMAL(10,2)", "decimal(10,1)", "1.5", "decimal(10,2)", "1.50"),
@@ -48,7 +49,7 @@ def server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
 
 def typed(server: TargetServer, type_: str) -> str:
     kind = "mysql" if server.quoted("a") == "`a`" else "postgresql"
-    return type_.format(moment=MOMENT[kind], float=FLOAT[kind])
+    return type_.format(moment=MOMENT[kind], float=FLOAT[kind], zerofill=ZEROFILL[kind])
 
 
 def crowd(count: int) -> list[RowChange]:
@@ -203,6 +204,28 @@ def test_a_respelled_key_is_the_same_row(server: TargetServer, task: LoadTask, c
             TopicPartition("shop", 0), records([*insert, *respell, *delete, *crowd(count)]), 3000, 1
         )
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
+
+
+@pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
+def test_a_number_with_zeros_in_front_is_part_of_a_key_with_a_text(
+    server: TargetServer, task: LoadTask, count: int
+) -> None:
+    number = typed(server, "{zerofill}")
+    server.execute(
+        f"CREATE TABLE {{schema}}.t (k {folding(server)}, n {number}, v INT, PRIMARY KEY (k, n))"
+    )
+    server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
+    columns = "k varchar(20), n int(5), v int"
+    one, two = ({"k": "abc", "n": "42", "v": v} for v in ("1", "2"))
+    insert = changes("t", columns, "k", (Op.INSERT, None, one))
+    update = changes("t", columns, "k", (Op.UPDATE, one, two))
+    delete = changes("t", columns, "k", (Op.DELETE, two, None))
+    with applying(server, task) as applier:
+        steps = ((insert, [(1,)]), (insert, [(1,)]), (update, [(2,)]), (delete, []))
+        for at, (step, left) in enumerate(steps, 1):
+            made = records([*step, *crowd(count)])
+            applier.apply(TopicPartition("shop", 0), made, 1000 * at, 1)
+            assert server.rows("SELECT v FROM {schema}.t") == left
 
 
 TAKEN_FOR_ONE = [
