@@ -112,9 +112,11 @@ class _Stall:
             f"Kafka at {self._task.source.servers} gives no records of {first} at offset "
             f"{still[first]}, although it has some, or does not answer, for {STALL_SECONDS:g} s"
         )
-        if ends.keys().isdisjoint(stalled) and len(still) < len(self._offsets):
+        can_go_on = ends or len(still) < len(self._offsets)
+        if ends.keys().isdisjoint(stalled) and can_go_on:
             # A new attempt needs an answer about each partition: as long as Kafka gives none about
-            # these, as without a leader, only the others would stop.
+            # these, as without a leader, only the others would stop. Others that have no new
+            # records just now count, too, where Kafka answers about them.
             # Also again: what waits in the other gear may have said that it goes on.
             if not self._silent or self._status.now[0] is State.WORKING:
                 self._status.waiting(

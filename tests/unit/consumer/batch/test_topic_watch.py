@@ -150,6 +150,20 @@ def test_a_partition_about_which_kafka_says_nothing_stops_no_other_one(
     assert (status.now[0], "answers again" in caplog.text) == (State.WORKING, True)
 
 
+def test_a_partition_without_answer_stops_no_other_one_that_has_no_new_records(
+    kafka: Kafka,
+) -> None:
+    status = TaskStatus("7")
+    watch, progress = watching(kafka, 0, status=status)
+    progress.next_offsets = {ONE: 4, TWO: 3}
+    kafka.ends = {ONE: 4}
+    assert looks(watch, kafka, 5 * STALL_SECONDS) == []
+    assert status.now[0] is State.RETRYING
+    assert "other partitions are read" in status.now[1]
+    kafka.ends = None
+    assert isinstance(looks(watch, kafka, STALL_SECONDS + 1)[0], BusUnavailable)
+
+
 def test_a_target_that_takes_long_for_each_batch_is_no_stall_of_kafka(kafka: Kafka) -> None:
     watch, progress = watching(kafka, 0)
     progress.next_offsets = {ONE: 0, TWO: 3}
