@@ -30,6 +30,10 @@ EPOCH_SECONDS = 1.0
 # The number of batches that can be read before a change of leader and applied after it: the one in
 # progress, and those that the client has fetched ahead.
 UNDER_WAY = 4
+# The epoch of every leader before Kafka 2.1, as clients write it.
+NO_EPOCH = -1
+# The number of ends that are kept of a partition while Kafka does not answer about it.
+MOST_ENDS = 10_000
 STALL_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 
@@ -168,13 +172,12 @@ class _Stall:
 def leader_epochs(
     source: TopicConfig, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The leader epoch of each partition. Partitions about which Kafka does not answer are missing;
-    before Kafka 2.1 all are."""
+    """The leader epoch of each partition, NO_EPOCH from a broker that has none. Partitions about
+    which Kafka does not answer are missing."""
     found: dict[TopicPartition, int] = {}
     with suppress(KafkaException):
         for partition, end in ends_of(source, partitions, EPOCH_SECONDS).items():
-            if end.leader_epoch is not None and end.leader_epoch >= 0:
-                found[partition] = end.leader_epoch
+            found[partition] = NO_EPOCH if end.leader_epoch is None else end.leader_epoch
     return found
 
 
@@ -211,7 +214,10 @@ class LogWatch:
         self._looked_at = monotonic()
         while self._progress.passed:
             passed = self._progress.passed.popleft()
-            self._passed.setdefault(passed.partition, []).append(passed)
+            ends = self._passed.setdefault(passed.partition, [])
+            ends.append(passed)
+            if len(ends) > MOST_ENDS:
+                del ends[1:-1:2]  # every second: the older, the fewer
             self._new[passed.partition] += 1
         epochs = leader_epochs(self._task.source, self._new)
         compared: list[list[Passed]] = []

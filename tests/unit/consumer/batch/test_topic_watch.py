@@ -43,7 +43,7 @@ class Kafka:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         self.ends: dict[TopicPartition, int] | None = {ONE: 10}
-        self.epoch = 1
+        self.epoch: int | None = 1
         self.topic_id, self.count = "first", 1
         self.asked_ends = 0
         for module in (topic_watch, topic_identity):
@@ -305,3 +305,28 @@ def test_what_kafka_does_not_tell_is_compared_once_it_does(
     kafka.now += LOG_LOOK_SECONDS
     watch.look()
     assert logs.compared == [1]
+
+
+@pytest.mark.parametrize("answer", ["no epoch", "none"])
+def test_few_ends_are_kept_where_kafka_tells_no_leader(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """As before Kafka 2.1, or where one broker answers too slowly."""
+    logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0})
+    watch = LogWatch(load_task(), progress)
+    monkeypatch.setattr(topic_watch, "MOST_ENDS", 20)
+    kafka.epoch = None
+    if answer == "none":
+        kafka.ends = None
+    for end in range(1, 200):
+        progress.move(ONE, end, Landmark(end - 1, 5))
+        if end % 7 == 0:
+            kafka.now += LOG_LOOK_SECONDS
+            assert watch.look() is None
+    kept = [passed.end for passed in watch._passed[ONE]]
+    assert len(kept) <= 20
+    assert kept[-1] == 196
+    if answer == "none":
+        assert kept[0] == 1
+    else:
+        assert max(logs.compared) <= 7 * (UNDER_WAY + 1), "later ones are of no new leader"
