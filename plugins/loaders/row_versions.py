@@ -192,6 +192,13 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
     ]
 
 
+def create_every_sql(dialect: str, name: TableId) -> str:
+    """The statement that creates the table of `EVERY`. It has a primary key, as a server may
+    require one (sql_require_primary_key)."""
+    engine = " ENGINE=InnoDB" if dialect == "mysql" else ""
+    return f"CREATE TABLE {QUOTING[dialect].table(name)} (cdcbus_ms INTEGER PRIMARY KEY){engine}"
+
+
 def retype_sql(dialect: str, name: TableId, table: TargetTable, types: Mapping[str, str]) -> str:
     """The statement that gives key columns of the table with the versions these types. It fails
     where a key would be shortened."""
@@ -245,8 +252,7 @@ def make_every(database: Database, task_id: str) -> bool:
     place = place_of(database, task_id, None)
     try:
         with database.engine.begin() as connection:
-            quoted = QUOTING[database.dialect.name].table(place)
-            connection.exec_driver_sql(f"CREATE TABLE {quoted} (cdcbus_ms INTEGER)")
+            connection.exec_driver_sql(create_every_sql(database.dialect.name, place))
     except DBAPIError:
         with database.engine.connect() as connection:
             if not is_any_there(connection, database, task_id, [None]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -102,6 +103,22 @@ def test_versions_stay_where_the_key_is_altered(
     [kept] = versions.key_columns
     assert (kept.type, kept.length, kept.is_folding) == (key.type, key.length, key.is_folding)
     loader.close()
+
+
+def test_tables_of_versions_are_made_where_each_table_needs_a_primary_key(
+    mysql_9: Database, name: str
+) -> None:
+    server = MysqlServer(mysql_9, name)
+    server.execute("CREATE SCHEMA {schema}")
+    server.execute("CREATE TABLE {schema}.t (k VARCHAR(9) PRIMARY KEY)")
+    target = server.target()
+    address = f"{target.url}?sessionVariables=sql_require_primary_key=ON"
+    loader = make_loader("JdbcBatch", replace(target, url=address))
+    assert [loader.scatter(), loader.scatter(), loader.is_scattered()] == [True, False, True]
+    _, versions = versions_of(server, loader)
+    remember(loader, versions, "a")
+    loader.close()
+    server.execute("DROP SCHEMA {schema}")
 
 
 TYPES = {
