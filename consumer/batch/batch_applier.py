@@ -241,7 +241,7 @@ class BatchApplier:
 
     def _forget_versions(self) -> None:
         """Forgets the versions of rows whose changes all partitions have passed; at most once in
-        FORGET_SECONDS."""
+        FORGET_SECONDS. A target that does not do it now is asked again then."""
         # A single partition keeps no versions.
         if len(self.progress.next_offsets) <= 1:
             return
@@ -250,7 +250,14 @@ class BatchApplier:
         self._forgot = time.monotonic()
         before_ms = read_before_ms(self._task, self.progress.next_offsets, self.arrivals())
         if before_ms > 0:
-            self._applier.forget_versions(before_ms)
+            try:
+                self._applier.forget_versions(before_ms)
+            except TargetUnavailable as error:
+                LOG.warning(
+                    "task %s keeps versions of rows that are no longer needed: %s",
+                    self._task.task_id,
+                    error,
+                )
 
     def _wait_for_others(self, waiting: Sequence[Outcome], *, is_held: bool) -> None:
         """Raises the low watermarks of waiting partitions; the rest of the batch is read again.

@@ -141,8 +141,9 @@ class Loader(Protocol):
         ...
 
     def forget_versions(self, before_ms: int) -> None:
-        """Deletes, from all version tables of the task, the versions of rows whose last change
-        arrived in Kafka before that time. Raises TargetError."""
+        """Deletes, from all version tables of the task, versions of rows whose last change arrived
+        in Kafka before that time; the next call goes on with what it leaves. Raises
+        TargetError."""
         ...
 
     def transaction(self) -> AbstractContextManager[LoadTransaction]:

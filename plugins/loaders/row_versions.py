@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from time import monotonic
 from typing import Final
 
 from sqlalchemy import Connection, text
@@ -27,6 +28,9 @@ LOG = logging.getLogger(__name__)
 PREFIX: Final = "cdcbus_row_"
 NO_PLACE: Final = "-"
 """Not empty, as an empty text is NULL in Oracle."""
+PRUNED_ROWS: Final = 10_000
+"""With the longest keys some ten megabytes of a server's log."""
+PRUNE_SECONDS: Final = 5.0
 
 
 EVERY: Final = "every"
@@ -263,19 +267,35 @@ def make_every(database: Database, task_id: str) -> bool:
 
 def prune(database: Database, task_id: str, before_ms: int) -> None:
     """Deletes the versions of rows whose last change came before that time, in all tables of the
-    task."""
+    task: in transactions of PRUNED_ROWS, as a cluster refuses large ones, and for PRUNE_SECONDS, as
+    nothing is applied meanwhile. The next call goes on."""
     dialect = database.dialect.name
     quoted = QUOTING[dialect]
     schema = place_of(database, task_id, None).schema
-    came = quoted.name(VERSION[0])
-    with database.engine.begin() as connection:
+    with database.engine.connect() as connection:
         found = connection.execute(text(NAMES[dialect]), {"schema": schema})
-        for name in found.scalars().all():
-            if not name.startswith(_names_begin(task_id)) or name.endswith(EVERY):
-                continue
-            table = quoted.table(TableId(schema, name))
-            delete = text(f"DELETE FROM {table} WHERE {came} < :before_ms")
-            connection.execute(delete, {"before_ms": before_ms})
+        names = found.scalars().all()
+    until = monotonic() + PRUNE_SECONDS
+    for name in names:
+        if not name.startswith(_names_begin(task_id)) or name.endswith(EVERY):
+            continue
+        sql = text(prune_sql(dialect, quoted.table(TableId(schema, name))))
+        deleted = PRUNED_ROWS
+        while deleted >= PRUNED_ROWS and monotonic() < until:
+            with database.engine.begin() as connection:
+                deleted = connection.execute(sql, {"before_ms": before_ms}).rowcount
+
+
+def prune_sql(dialect: str, quoted: str) -> str:
+    """Deletes at most PRUNED_ROWS versions from the table, whose name is quoted."""
+    is_old = f"{QUOTING[dialect].name(VERSION[0])} < :before_ms"
+    match dialect:
+        case "mysql":
+            return f"DELETE FROM {quoted} WHERE {is_old} LIMIT {PRUNED_ROWS}"
+        case "oracle":
+            return f"DELETE FROM {quoted} WHERE {is_old} AND ROWNUM <= {PRUNED_ROWS}"
+    old = f"SELECT ctid FROM {quoted} WHERE {is_old} LIMIT {PRUNED_ROWS}"
+    return f"DELETE FROM {quoted} WHERE ctid = ANY(ARRAY({old}))"
 
 
 _IN_SCHEMA: Final = "information_schema.tables WHERE table_schema = :schema"

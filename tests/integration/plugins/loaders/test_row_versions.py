@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import VERSION, Loader, RowVersion, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import TargetMisconfigured, TargetTableUnfit
-from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders import make_loader, row_versions
 from cdcbus.plugins.loaders.row_versions import former_name_of, name_of
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
@@ -119,6 +121,33 @@ def test_tables_of_versions_are_made_where_each_table_needs_a_primary_key(
     remember(loader, versions, "a")
     loader.close()
     server.execute("DROP SCHEMA {schema}")
+
+
+@pytest.mark.parametrize("seconds", [60.0, 0.0])
+def test_old_versions_are_forgotten_in_small_transactions(
+    server: TargetServer, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (k INT PRIMARY KEY)")
+    loader = loader_of(server)
+    _, versions = versions_of(server, loader)
+    rows = [(str(key), "77", "1:4") for key in range(9)]
+    with loader.transaction() as transaction:
+        writes = Writes((*versions.key, *VERSION), [*rows, ("9", "78", "1:4")])
+        transaction.write(TableBatch(versions, writes=[writes]))
+    deletes: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if statement.startswith("DELETE FROM"):
+            deletes.append(statement)
+
+    monkeypatch.setattr(row_versions, "PRUNED_ROWS", 4)
+    monkeypatch.setattr(row_versions, "PRUNE_SECONDS", seconds)
+    event.listen(Engine, "before_cursor_execute", note)
+    loader.forget_versions(78)
+    event.remove(Engine, "before_cursor_execute", note)
+    left = server.rows(f"SELECT COUNT(*) FROM {{schema}}.{versions.id.table}")
+    assert (len(deletes), left) == ((3, [(1,)]) if seconds else (0, [(10,)]))
+    loader.close()
 
 
 TYPES = {

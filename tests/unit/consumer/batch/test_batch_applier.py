@@ -89,6 +89,9 @@ class Table:
         if self.taken:
             raise OffsetConflict("the target was restored")
 
+    def forget_versions(self, _before_ms: int) -> None:
+        raise TargetUnavailable("the transaction is too large")
+
     def lost_tables(self) -> list[str]:
         self.looked += 1
         return [f"table {self.looked} was emptied"]
@@ -655,3 +658,14 @@ def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(
         for offset in range(run.progress.next_offsets[partition])
     ]
     assert world.stored() == run.progress.next_offsets
+
+
+def test_versions_that_cannot_be_forgotten_now_end_no_attempt(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(batch_applier, "FORGET_SECONDS", -1.0)
+    monkeypatch.setattr(batch_applier, "read_before_ms", lambda *_: 77)
+    run = Run(World())
+    run.batch((1, 1, 0))
+    assert run.error is None
+    assert "keeps versions of rows that are no longer needed" in caplog.text
