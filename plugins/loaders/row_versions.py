@@ -21,6 +21,7 @@ from cdcbus.plugins.contracts import VERSION, RowVersion, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable
 from cdcbus.plugins.loaders.catalog import hold, reflect
 from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
+from cdcbus.plugins.loaders.dialects.mysql.errors import is_form_refused
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.rowchange import TableId
 
@@ -79,13 +80,23 @@ def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
     created."""
     name = place_of(database, task_id, table)
     try:
-        with database.engine.begin() as connection:
-            for sql in create_sqls(database.dialect.name, name, table):
-                run_plain(connection, sql)
-    except DBAPIError:
-        if find(database, task_id, table) is None:  # else another process created it just now
+        _run_all(database, create_sqls(database.dialect.name, name, table))
+    except DBAPIError as error:
+        found = find(database, task_id, table)
+        if found is not None:  # another process created it just now
+            return found
+        if database.dialect.name != "mysql" or not is_form_refused(error):
             raise
+        with database.engine.connect() as connection:
+            types = _types_of(connection, database, table.id)
+        _run_all(database, [create_typed_sql(name, table, types)])
     return find(database, task_id, table)
+
+
+def _run_all(database: Database, statements: Sequence[str]) -> None:
+    with database.engine.begin() as connection:
+        for sql in statements:
+            run_plain(connection, sql)
 
 
 def fit(database: Database, task_id: str, table: TargetTable, found: TargetTable) -> TargetTable:
@@ -181,10 +192,7 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
     query = f"SELECT {key} FROM {quoted.table(table.id)} WHERE 1 = 0"
     if dialect == "mysql":
         # in one statement, as a server may require a primary key (sql_require_primary_key)
-        columns = (
-            f"{came} BIGINT NOT NULL DEFAULT 0, {place} VARCHAR(60) NOT NULL DEFAULT '{NO_PLACE}'"
-        )
-        return [f"CREATE TABLE {made} ({columns}, PRIMARY KEY ({key})) ENGINE=InnoDB AS {query}"]
+        return [f"CREATE TABLE {made} ({_mysql_columns(table)}) ENGINE=InnoDB AS {query}"]
     number, characters = "BIGINT", "VARCHAR(60)"
     if dialect == "oracle":
         number, characters = "NUMBER(19)", "VARCHAR2(60)"
@@ -194,6 +202,34 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
         f"ALTER TABLE {made} ADD {place} {characters} DEFAULT '{NO_PLACE}' NOT NULL",
         f"ALTER TABLE {made} ADD PRIMARY KEY ({key})",
     ]
+
+
+def create_typed_sql(name: TableId, table: TargetTable, types: Mapping[str, str]) -> str:
+    """The statement that creates the table in MySQL where a server takes no query for that.
+    `types`: of the key's columns."""
+    quoted = QUOTING["mysql"]
+    columns = [_mysql_column(key, types[key]) for key in table.key]
+    return (
+        f"CREATE TABLE {quoted.table(name)} ({', '.join(columns)}, {_mysql_columns(table)}) "
+        "ENGINE=InnoDB"
+    )
+
+
+def _mysql_columns(table: TargetTable) -> str:
+    """The columns of the version, and the key."""
+    quoted = QUOTING["mysql"]
+    came, place = map(quoted.name, VERSION)
+    return (
+        f"{came} BIGINT NOT NULL DEFAULT 0, {place} VARCHAR(60) NOT NULL DEFAULT '{NO_PLACE}', "
+        f"PRIMARY KEY ({quoted.names(table.key)})"
+    )
+
+
+def _mysql_column(name: str, type_: str) -> str:
+    default = ""
+    if type_.startswith("timestamp"):  # else it could get ON UPDATE CURRENT_TIMESTAMP
+        default = " DEFAULT 0"
+    return f"{QUOTING['mysql'].name(name)} {type_} NOT NULL{default}"
 
 
 def create_every_sql(dialect: str, name: TableId) -> str:
@@ -215,10 +251,7 @@ def retype_sql(dialect: str, name: TableId, table: TargetTable, types: Mapping[s
             cast = f"CAST({column} AS {table.columns[key].type})"
             changes.append(f"ALTER COLUMN {column} TYPE {type_} USING {cast}")
         elif dialect == "mysql":
-            default = ""
-            if type_.startswith("timestamp"):  # else it could get ON UPDATE CURRENT_TIMESTAMP
-                default = " DEFAULT 0"
-            changes.append(f"MODIFY COLUMN {column} {type_} NOT NULL{default}")
+            changes.append(f"MODIFY COLUMN {_mysql_column(key, type_)}")
         else:
             changes.append(f"{column} {type_}")
     change = ", ".join(changes)

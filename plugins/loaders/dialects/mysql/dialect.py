@@ -45,6 +45,7 @@ from cdcbus.plugins.loaders.dialects.mysql.errors import (
     NO_LABEL,
     diagnose,
     enum_without_label,
+    is_form_refused,
     is_read_only,
     is_too_wide,
     lacks_right,
@@ -85,6 +86,11 @@ KEYS_PER_STATEMENT: Final = 500
 members by index."""
 ROWS_PER_UNION: Final = 100
 NEEDS_RIGHT: Final = "GRANT CREATE TEMPORARY TABLES ON %s.* lets the task write many together"
+FORM_REFUSED: Final = (
+    "the server makes no temporary tables within transactions, because of enforce_gtid_consistency "
+    "in MySQL before 8.0.13 or with another binlog_format than ROW, or of pxc_strict_mode; without "
+    "that the task would write many together"
+)
 TOO_WIDE: Final = (
     "it has as many columns, or as long rows, as the server allows, so that no temporary table can "
     "hold them with a key of its own; with shorter or fewer columns the task would write many "
@@ -178,15 +184,18 @@ class Mysql:
 
     def _stage(self, connection: Connection, table: TargetTable, writes: Writes) -> bool:
         """Puts the rows into a temporary table, created each time so that it always fits; after an
-        error it stays until the next time. Returns False if the user may not create one, or the
-        table is so wide that one with a column more is too wide: rows are then written one by one,
-        with the same result. That is logged once."""
+        error it stays until the next time. Returns False if the user may not create one, the
+        server makes none within a transaction, or the table is so wide that one with a column more
+        is too wide: rows are then written one by one, with the same result. That is logged
+        once."""
         try:
             _execute(connection, drop_stage_sql(table), table)
             _execute(connection, create_stage_sql(table, writes.columns), table)
         except DBAPIError as error:
             if lacks_right(error):
                 self._warn_of_slow(table, table.id.schema, NEEDS_RIGHT % table.id.schema)
+            elif is_form_refused(error):
+                self._warn_of_slow(table, "", FORM_REFUSED)
             elif is_too_wide(error):
                 self._warn_of_slow(table, str(table.id), TOO_WIDE)
             else:

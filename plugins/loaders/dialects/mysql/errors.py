@@ -39,6 +39,11 @@ NO_RIGHT: Final = codes("1044 1142")
 """For example to create a temporary table."""
 TOO_WIDE: Final = codes("1117 1118")
 """Too many columns, too long rows."""
+GTID_REFUSES: Final = codes("1786 1787")
+"""A table made from a query, or a temporary one within a transaction, before MySQL 8.0.21 and
+8.0.13."""
+CLUSTER_REFUSES: Final = "CREATE TABLE AS SELECT"
+"""In Percona XtraDB Cluster's text of error 1105, which stands for any error."""
 TOO_MANY_COLUMNS: Final = "errno: 185 "
 """In MariaDB's text of error 1005, which stands for any reason that a storage engine has."""
 UNFIT: Final = codes(
@@ -136,6 +141,12 @@ def is_too_wide(error: BaseException) -> bool:
     """Whether the server cannot create a table with these columns."""
     number, message = _number_and_message(getattr(error, "orig", None) or error)
     return number in TOO_WIDE or (number == 1005 and TOO_MANY_COLUMNS in message)
+
+
+def is_form_refused(error: BaseException) -> bool:
+    """Whether the server refuses this way to create a table, though another would do."""
+    number, message = _number_and_message(getattr(error, "orig", None) or error)
+    return number in GTID_REFUSES or (number == 1105 and CLUSTER_REFUSES in message)
 
 
 def enum_without_label(error: BaseException, table: TargetTable) -> TargetColumn | None:

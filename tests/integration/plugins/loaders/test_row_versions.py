@@ -176,6 +176,34 @@ def test_a_key_that_is_as_it_was_is_left_alone(
     assert "has been altered" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(1786, "GTID consistency"), (1105, "prohibits use of CREATE TABLE AS SELECT")],
+)
+def test_a_server_that_makes_no_table_from_a_query_gets_the_columns_types(
+    mariadb_server: TargetServer, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    """As MySQL before 8.0.21 with enforce_gtid_consistency, or Percona XtraDB Cluster."""
+    types = TYPES["mariadb"].split("|")
+    columns = [f"k{place} {type_}" for place, type_ in enumerate(types)]
+    names = ", ".join(column.split()[0] for column in columns)
+    mariadb_server.execute(
+        f"CREATE TABLE {{schema}}.t ({', '.join(columns)}, PRIMARY KEY ({names}), UNIQUE (k8))"
+    )
+    loader = loader_of(mariadb_server)
+    table, made = versions_of(mariadb_server, loader)
+    mariadb_server.execute(f"DROP TABLE {{schema}}.{made.id.table}")
+    loader.refresh(made.id)
+    refused = f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = '{said}'"
+    monkeypatch.setattr(row_versions, "create_sqls", lambda *_: [refused])
+    again = loader.version_table(table, make=True)
+    assert again is not None
+    assert (again.id, again.key) == (made.id, made.key)
+    for name, column in made.columns.items():
+        assert replace(again.columns[name], is_required=column.is_required) == column
+    loader.close()
+
+
 def test_versions_under_the_name_of_earlier_days_are_kept(server: TargetServer) -> None:
     server.execute("CREATE TABLE {schema}.t (k INT PRIMARY KEY)")
     loader = loader_of(server)

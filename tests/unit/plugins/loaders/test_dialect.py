@@ -4,9 +4,13 @@ CDCBUS_WRITE_GOLDEN=1; then read them."""
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
+import pymysql
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
@@ -16,6 +20,7 @@ from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.dialects.mysql import cells as mysql_cells
 from cdcbus.plugins.loaders.dialects.mysql import dialect as mysql_dialect
 from cdcbus.plugins.loaders.dialects.mysql import sql as mysql_sql
+from cdcbus.plugins.loaders.dialects.mysql.jdbc_address import MAX_PACKET
 from cdcbus.plugins.loaders.dialects.oracle import cells as oracle_cells
 from cdcbus.plugins.loaders.dialects.oracle import dialect as oracle_dialect
 from cdcbus.plugins.loaders.dialects.oracle import sql as oracle_sql
@@ -378,3 +383,44 @@ def test_an_empty_text_is_null_for_oracle_and_a_blank_where_there_is_no_null() -
         [None, "null", None],
         [" ", "null", None],
     ]
+
+
+class RefusingConnection:
+    """A server that makes no temporary tables in transactions; it takes all else, and notes it."""
+
+    def __init__(self, number: int, message: str) -> None:
+        self.info = {MAX_PACKET: 2**24}
+        self.ran: list[str] = []
+        self.error = OperationalError(None, None, pymysql.OperationalError(number, message))
+
+    def exec_driver_sql(self, sql: str, execution_options: object) -> SimpleNamespace:
+        if "TEMPORARY" in sql:
+            raise self.error
+        self.ran.append(sql)
+        return SimpleNamespace(rowcount=1)
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (1787, "Statement violates GTID consistency: CREATE TEMPORARY TABLE and DROP TEMPORARY"),
+        (1105, "Percona-XtraDB-Cluster prohibits use of CREATE TABLE AS SELECT"),
+    ],
+)
+def test_rows_are_written_one_by_one_where_a_server_makes_no_temporary_table(
+    caplog: pytest.LogCaptureFixture, number: int, message: str
+) -> None:
+    connection: Any = RefusingConnection(number, message)
+    dialect = mysql_dialect.Mysql()
+    writes = Writes(("k", "k2", "Group"), [(str(key), "0", "a") for key in range(9)])
+    for _ in range(2):
+        assert dialect.update(connection, MY, writes) == 9
+    assert [sql.split()[0] for sql in connection.ran] == ["UPDATE"] * 18
+    assert caplog.text.count("one by one: the server makes no temporary tables") == 1
+
+
+def test_another_error_of_a_temporary_table_is_not_passed_over() -> None:
+    connection: Any = RefusingConnection(1105, "Unknown error")
+    writes = Writes(("k", "k2", "Group"), [(str(key), "0", "a") for key in range(9)])
+    with pytest.raises(OperationalError):
+        mysql_dialect.Mysql().update(connection, MY, writes)
