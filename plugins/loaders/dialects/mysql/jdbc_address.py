@@ -30,7 +30,7 @@ MARIADB_MODE: Final = "/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
 MYSQL_LIMITS: Final = (
     "/*M!100304 system_versioning_asof=DEFAULT,*/ "
     f"sql_select_limit={2**64 - 1}, group_concat_max_len={1 << 26}, sql_safe_updates=0, "
-    "sql_big_selects=1"
+    "sql_big_selects=1, sql_quote_show_create=1"
 )
 MYSQL_SESSION: Final = f"{MYSQL_LIMITS}, time_zone='+00:00', sql_mode='{MYSQL_MODE}'{MARIADB_MODE}"
 MARIADB_IDLE: Final = f"/*M!100300 idle_transaction_timeout={IDLE_SECONDS},*/"

@@ -25,8 +25,8 @@ MISCONFIGURED: Final = codes(
     "1004 1005 1017 1031 1035 1045 1536 1950 28000 28001 28040 28759 28860 29024"
 )
 UNFIT: Final = codes(
-    # columns, types, views, triggers
-    "904 913 932 942 947 1732 1733 1747 1776 1779 4063 4098 32795 54013 54017"
+    # columns, types, views, triggers; a column that another process has just added
+    "904 913 932 942 947 1430 1732 1733 1747 1776 1779 4063 4098 32795 54013 54017"
 )
 OF_ROW: Final = codes(
     # NULL, checks, lengths, partitions
@@ -44,7 +44,7 @@ QUOTABLE: Final = (
     UNAVAILABLE
     | MISCONFIGURED
     | codes("1 904 942 1400 1407 2290 2291 2292 12899 30926 32795 54013")
-    | codes("1439-1441 22858 22859")  # what ALTER TABLE cannot change
+    | codes("1430 1439-1441 22858 22859")  # what ALTER TABLE cannot change
 )
 ROLLED_BACK: Final = 2091  # by the commit; the second line says why
 LOST: Final = re.compile(r"DPY-(1001|4011|4024|6000|6001|6003|6005|6010)|DPI-(1010|1067|1080)")

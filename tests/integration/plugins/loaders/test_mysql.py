@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +39,29 @@ class MysqlContract(LoaderContract):
         server.execute("DELETE FROM {schema}.t")
         server.execute("TRUNCATE TABLE {schema}.t")
         assert loader.lost_tables() == []
+        loader.close()
+
+    def test_a_row_that_was_written_under_a_former_key_is_not_looked_for(
+        self, server: MysqlServer, loader: Loader
+    ) -> None:
+        table = self.table(server, loader, "id int primary key, v int")
+        self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
+        server.execute("ALTER TABLE {schema}.t DROP PRIMARY KEY, ADD PRIMARY KEY (v)")
+        loader.refresh(table.id)
+        found = loader.table(table.id)
+        assert found is not None
+        assert found.key == ("v",)
+        assert loader.lost_tables() == []
+
+    def test_columns_grow_where_the_server_prints_names_without_quotes(
+        self, server: MysqlServer
+    ) -> None:
+        target = server.target()
+        address = f"{target.url}?sessionVariables=sql_quote_show_create=0"
+        loader = make_loader("JdbcBatch", replace(target, url=address))
+        table = self.table(server, loader, "id int primary key, v varchar(3)")
+        table = loader.evolve(table, [Column("v", "varchar(30)")])
+        assert table.columns["v"].length == 30
         loader.close()
 
     def test_a_look_reads_the_storage_of_all_tables_at_once_and_ends_in_time(

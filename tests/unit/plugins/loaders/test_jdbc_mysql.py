@@ -16,7 +16,7 @@ DEFAULTS = (
 MODE = (
     "/*M!100304 system_versioning_asof=DEFAULT,*/ "
     "sql_select_limit=18446744073709551615, group_concat_max_len=67108864, "
-    "sql_safe_updates=0, sql_big_selects=1, "
+    "sql_safe_updates=0, sql_big_selects=1, sql_quote_show_create=1, "
     "time_zone='+00:00', "
     "sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES'/*M!100401 "
     "',TIME_ROUND_FRACTIONAL'*/"
