@@ -153,8 +153,8 @@ class DeadLetterTopic:
         return sorted(filter(None, found.values()), key=_by_row)
 
     def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
-        """Appends the original records to their partitions, in order, each acknowledged before its
-        letter is resolved. A crash in between leaves letters open that have been replayed. Raises
+        """Appends the original records to their partitions, in order, all acknowledged before the
+        letters are resolved. A crash in between leaves letters open that have been replayed. Raises
         BusError."""
         ordered = sorted(dead_letters, key=_by_origin)
         now = _now()
