@@ -262,7 +262,9 @@ class KnownTables:
         # Changes of other tables may delete any row.
         if table is not None and any(lowered(key.child) == lowered(name) for key in table.cascades):
             return Note(identity)
-        if last is not None and table is not None and self._is_any_of(connection, table, [last]):
+        if table is None or last is None or last.keys() != set(table.key):  # the key was altered
+            return Note(identity, rows)
+        if self._is_any_of(connection, table, [last]):
             rows = (last, *[row for row in rows if row != last])
         return Note(identity, rows[:ROWS_KEPT])
 
