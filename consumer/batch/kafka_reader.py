@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.kafka_client import at_offsets, make_client
+from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES, at_offsets, make_client
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.errors import BusError, BusUnavailable
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
@@ -36,8 +36,6 @@ FETCHED_BYTES = 256 << 10
 FETCH_WAIT_MS = 1000
 # Every broker has answered by then.
 OTHERS_SECONDS = 2 * FETCH_WAIT_MS / 1000
-# The largest response: a record can be larger than librdkafka expects.
-LARGEST_BYTES = 1 << 30
 # The records of each partition, and where reading has ended.
 ReadRecords = tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

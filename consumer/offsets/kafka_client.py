@@ -13,6 +13,9 @@ from cdcbus.plugins.kafka.client.errors import not_made
 from cdcbus.plugins.positions import TopicPartition
 
 Client = TypeVar("Client")
+LARGEST_BYTES = 1 << 30
+"""The largest response that a client of records takes: a record can be larger than librdkafka
+expects."""
 
 
 def make_client(kind: Callable[[dict[str, Any]], Client], options: dict[str, Any]) -> Client:

@@ -13,7 +13,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.kafka_client import at_offsets, make_client
+from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES, at_offsets, make_client
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import (
     BusError,
@@ -84,6 +84,7 @@ class TopicLogs:
             "queued.min.messages": SAMPLE_RECORDS,
             # How soon the client fetches again once the queue is below that.
             "fetch.queue.backoff.ms": FETCH_WAIT_MS,
+            "receive.message.max.bytes": LARGEST_BYTES,
             "error_cb": self._refusals,
             "logger": LIBRARY_LOG,
         }

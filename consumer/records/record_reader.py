@@ -12,6 +12,7 @@ from typing import Any, Final
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
+from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.client.errors import Refusals
@@ -45,6 +46,7 @@ class RecordReader:
             "isolation.level": "read_committed",
             # A seek waits for a fetch in progress, also for one at a partition's end.
             "fetch.wait.max.ms": 10,
+            "receive.message.max.bytes": LARGEST_BYTES,
         }
         consumer = Consumer(options)
         try:
