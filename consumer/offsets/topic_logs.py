@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -24,7 +25,10 @@ from cdcbus.plugins.kafka.client.asking import asked
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, PASSING, RIGHTS, Refusals, denied
 from cdcbus.plugins.positions import TopicPartition
 
+LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
+# How long a single record may take, as a large one over a slow line.
+FIRST_SECONDS = 60.0
 FETCH_WAIT_MS = 5
 SAMPLE_RECORDS = 100
 # The group's coordinator starts, stops or moves: soon another broker, or the same one, takes over.
@@ -192,11 +196,22 @@ class TopicLogs:
         self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> list[tuple[TopicPartition, Landmark]]:
         """The records that Kafka still holds from `begins` to before `ends` of each partition, in
-        order. Raises BusUnavailable when they do not arrive in time."""
+        order. The first ones are waited for longer, as they can be large; further ones that do not
+        arrive in time are left out, as behind a long run of aborted ones, and the log says so.
+        Raises BusUnavailable when none of a partition arrives."""
         left = {partition: ends[partition] for partition in begins}
-        found = self._read(begins, left)
-        if left:
+        found = self._read(begins, left, FIRST_SECONDS)
+        if left.keys() - {record.partition for record in found}:
             raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        for partition, end in sorted(left.items()):
+            LOG.warning(
+                "Kafka at %s does not show within %g s what %s holds up to offset %d, where the "
+                "task continues: only its last record before that is compared with what was read",
+                self._servers,
+                self._ask_seconds,
+                partition,
+                end,
+            )
         landmarks: list[tuple[TopicPartition, Landmark]] = []
         for partition, offset, _, came_ms, _ in found:
             if begins[partition] <= offset < ends[partition]:
@@ -204,16 +219,23 @@ class TopicLogs:
         return landmarks
 
     def _read(
-        self, begins: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
+        self,
+        begins: Mapping[TopicPartition, int],
+        ends: dict[TopicPartition, int],
+        first_seconds: float = 0.0,
     ) -> list[LogRecord]:
         """Reads records from `begins` on until each partition has reached its end; returns them in
-        order. Removes each partition from `ends` once it has; those left were not reached in
-        time."""
-        deadline = monotonic() + self._ask_seconds
+        order. Removes each partition from `ends` once it has; those left were not reached in time.
+        `first_seconds`: how long the first record of each is waited for, if that is longer."""
+        begin = monotonic()
+        silent = set(begins)
         self._consumer.assign(at_offsets(begins))
         found: list[LogRecord] = []
         while ends:
-            message = self._consumer.poll(max(0, deadline - monotonic()))
+            seconds = self._ask_seconds
+            if silent & ends.keys():
+                seconds = max(seconds, first_seconds)
+            message = self._consumer.poll(max(0, begin + seconds - monotonic()))
             if message is None:
                 break
             partition = TopicPartition(str(message.topic()), message.partition() or 0)
@@ -227,6 +249,7 @@ class TopicLogs:
             offset = int(message.offset() or 0)
             _, came_ms = message.timestamp()
             found.append(LogRecord(partition, offset, message.value(), came_ms, message.key()))
+            silent.discard(partition)
             if offset + 1 >= ends.get(partition, 0):
                 ends.pop(partition, None)
         self._consumer.unassign()
