@@ -31,12 +31,13 @@ def restart_process() -> NoReturn:
 def end_leftovers() -> None:
     """After a restart, kills the child processes of the old process, and logs the restart."""
     if RESTARTED_VARIABLE in os.environ:
-        # Only now: the old process may have been in the middle of a line of its log.
+        _kill_descendants(os.getpid())
+        # Not by the old process, which may have been in the middle of a line of its log; and last,
+        # as a log can block.
         LOG.warning(
             "this process ended its work by force and started again, as another process may have "
             "its locks"
         )
-        _kill_descendants(os.getpid())
 
 
 def _close_on_exec() -> None:

@@ -14,7 +14,7 @@ FOLLOWING = frozenset(("lag-records", "lag-seconds", "position", "batch", "idle"
 """Conditions that an unreachable server can cause as well."""
 
 EVENTS = frozenset(("target-behind",))
-"""Conditions that tell of an event for some time: with another sentence, it has happened again."""
+"""Conditions that tell of an event for some time: a sentence with more in it tells of another."""
 
 
 class Kind(StrEnum):
@@ -78,7 +78,7 @@ def step(
             alarm = replace(alarm, since=now)  # it has time to catch up
         kind = None
         if not is_quiet and not is_held:
-            is_again = condition.rule in EVENTS and condition.sentence != known.sentence
+            is_again = condition.rule in EVENTS and _has_more(condition.sentence, known.sentence)
             kind = _due(alarm, condition, now, is_again=is_again)
         if kind is not None:
             raised_at = alarm.raised_at or now
@@ -116,6 +116,11 @@ def _is_raised(alarms: Mapping[str, Alarm], rule: str) -> bool:
 
 def _notice(kind: Kind, rule: str, alarm: Alarm, now: float) -> Notice:
     return Notice(kind, rule, alarm.sentence, alarm.since, now, alarm.times)
+
+
+def _has_more(sentence: str, known: str) -> bool:
+    """Whether a sentence of parts has one that the known one lacks: the oldest goes by itself."""
+    return any(part not in known for part in sentence.split("; "))
 
 
 def _due(alarm: Alarm, condition: Condition, now: float, *, is_again: bool) -> Kind | None:

@@ -116,8 +116,17 @@ def settle_again(opened: Opened, found: DirectLoad) -> None:
                 f"than {source.feed.fetch.task_id}: name that one with --source, or start again "
                 "with --anew"
             )
-        if position.server_uuid != source.server.identity:
-            raise other_server(source, position.server_uuid, source.server.identity)
+        server = source.server.identity
+        if position.server_uuid != server:
+            now = fetch_position(opened.client, source.feed)
+            if now is not None and now.server_uuid == server:
+                raise other_server(source, position.server_uuid, _fetched_from(server))
+            raise other_server(
+                source,
+                position.server_uuid,
+                f"its address leads to {server}: once it leads to the former one again, the same "
+                "command goes on",
+            )
         _wait_until_seen(opened, source, position)
 
 
@@ -126,15 +135,19 @@ def check_server(opened: Opened, source: Source) -> None:
     position = fetch_position(opened.client, source.feed)
     server = source.server.identity
     if position is not None and position.server_uuid not in ("", server):
-        raise other_server(source, server, position.server_uuid)
+        raise other_server(source, server, _fetched_from(position.server_uuid))
 
 
-def other_server(source: Source, before: str, now: str) -> ConfigError:
+def _fetched_from(server: str) -> str:
+    return f"the fetch task reads {server} by now"
+
+
+def other_server(source: Source, before: str, what: str) -> ConfigError:
     # Not even GTIDs tell what a chunk had that was read just before the first server was lost.
     return ConfigError(
-        f"{source.feed.place}: the direct load has read from server {before}, and the fetch task "
-        f"reads {now} by now. Rows that only the former server had may be at the target, and no "
-        f"change would ever delete them: {ANEW}"
+        f"{source.feed.place}: the direct load has read from server {before}, and {what}. Rows "
+        "that only the former server had may be at the target, and no change would ever delete "
+        f"them. If it is lost: {ANEW}"
     )
 
 

@@ -16,7 +16,7 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.spark.settings import is_cluster
 from cdcbus.consumer.take_over import take_over
 from cdcbus.plugins.contracts import AppliedOffset, Details
-from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.plugins.errors import ConfigError, PositionLost, TargetError
 from cdcbus.tasks.direct.counts import committed, forget_counts
 from cdcbus.tasks.direct.given import check_kept
 from cdcbus.tasks.direct.opened import Opened
@@ -116,7 +116,11 @@ def finish(
     # Target first, then ZooKeeper; only after both the load is done, and the task may start.
     take_over(opened.load, opened.applier, positions, starts)
     put_direct_load(opened.client, opened.load.task_id, replace(found, is_done=True))
-    forget_counts(opened)
+    try:
+        forget_counts(opened)
+    # They are never read again, and the load is done.
+    except TargetError as error:
+        LOG.warning("task %s: counts of its direct load stay: %s", opened.load.task_id, error)
     LOG.info(
         "task %s: everything is loaded; it follows from %s",
         opened.load.task_id,

@@ -4,7 +4,7 @@ rows than before. No event tells these rows: the copy has rows of both, and noth
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from time import monotonic
 
@@ -58,6 +58,11 @@ class Looks:
         self.found = replace(self.found, looked=looked)
         put_direct_load(self._opened.client, self._opened.load.task_id, self.found)
         self._look_at = monotonic() + LOOK_SECONDS
+
+    def note_commits(self, commits: Mapping[int, int]) -> None:
+        """Stores with the load how many transactions each reader has committed."""
+        self.found = replace(self.found, commits=commits)
+        put_direct_load(self._opened.client, self._opened.load.task_id, self.found)
 
     def _proceed(self) -> None:
         if self._opened.stop.is_set():

@@ -64,8 +64,6 @@ from cdcbus.tasks.snapshots.direct import (
     DirectLoad,
     begin_direct_load,
     direct_load,
-    note_counts,
-    noted_counts,
     void_direct_load,
 )
 from cdcbus.tasks.zookeeper.connection import connected
@@ -214,7 +212,7 @@ def _run(
         looks.look()
     guard = fence(opened, found)
     counts = committed(opened)
-    check_kept(opened.load.task_id, noted_counts(opened.client, opened.load.task_id), counts)
+    check_kept(opened.load.task_id, found.commits, counts)
     courses = _courses(opened, known)
     _load_chunks(opened, courses, guard, looks, readers, told, counts)
     if opened.stop.is_set():
@@ -325,7 +323,7 @@ def _load_chunks(
     """Loads what is left; returns once everything is loaded, or the load is to stop."""
 
     def report() -> None:
-        _store(opened, courses, told, counts)
+        _store(opened, courses, told, counts, looks)
         looks.look_sometimes()
 
     if any(course.progress.state is not TableState.DONE for course in courses):
@@ -340,7 +338,7 @@ def _load_chunks(
             report,
             counts,
         )
-    _store(opened, courses, told, counts)
+    _store(opened, courses, told, counts, looks)
 
 
 def _sourced(opened: Opened, guard: AppliedOffset | None) -> dict[TableId, Sourced]:
@@ -370,10 +368,12 @@ def _check_shapes(sources: Sequence[Source], known: Mapping[TableId, TableProgre
                 raise altered(table)
 
 
-def _store(opened: Opened, courses: Sequence[Course], told: Told, counts: Counts) -> None:
+def _store(
+    opened: Opened, courses: Sequence[Course], told: Told, counts: Counts, looks: Looks
+) -> None:
     progress = _progress(courses)
     # Taken after the progress, and noted before it: no chunk may be noted that is not counted.
     if not opened.stop.is_lost:
-        note_counts(opened.client, opened.load.task_id, dict(counts))
+        looks.note_commits(dict(counts))
     opened.store.save(progress)
     told({course.table: course.shown for course in courses})

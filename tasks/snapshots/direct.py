@@ -37,7 +37,8 @@ class DirectLoad:
     up. It stays unfinished, and is never continued. `is_given_up`: by an operator; then a position
     that is set also lets the task start. `tables`: how many it has, by which lost progress is
     noticed; 0 in loads of earlier versions. `looked`: by fetch task, the place up to which the
-    source's binlog has no statement that gave a loaded table other rows."""
+    source's binlog has no statement that gave a loaded table other rows. `commits`: how many
+    transactions each reader of chunks has committed, by its number."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class DirectLoad:
     tables: int = 0
     is_given_up: bool = False
     looked: Mapping[str, BinlogPosition] = field(default_factory=dict)
+    commits: Mapping[int, int] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Any]:
         """The fields of the znode."""
@@ -62,6 +64,7 @@ class DirectLoad:
             "tables": self.tables,
             "givenUp": self.is_given_up,
             "looked": {task: position.to_json() for task, position in self.looked.items()},
+            "commits": {str(reader): count for reader, count in self.commits.items()},
         }
 
     @classmethod
@@ -82,6 +85,7 @@ class DirectLoad:
                 fields.get("tables", 0),
                 fields.get("givenUp", False),
                 _places(fields.get("looked", {})),
+                {int(reader): int(count) for reader, count in fields.get("commits", {}).items()},
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a direct load: {error}") from error
@@ -116,33 +120,6 @@ def put_direct_load(client: KazooClient, task_id: str, load: DirectLoad) -> None
     put_node(client, direct_path(task_id), load.to_fields())
 
 
-def counts_path(task_id: str) -> str:
-    """The znode of the transactions that each reader of a direct load has committed."""
-    return f"{direct_path(task_id)}/commits"
-
-
-def note_counts(client: KazooClient, task_id: str, counts: Mapping[int, int]) -> None:
-    """Stores how many transactions each reader has committed."""
-    fields = {str(reader): count for reader, count in counts.items()}
-    put_node(client, counts_path(task_id), fields)
-
-
-def noted_counts(client: KazooClient, task_id: str) -> dict[int, int]:
-    """How many transactions each reader has committed; empty for loads of earlier versions. Raises
-    PositionError, PositionUnavailable."""
-    path = counts_path(task_id)
-    node = get_node(client, path)
-    if node is None:
-        return {}
-    try:
-        return {int(reader): int(count) for reader, count in node.usable().fields.items()}
-    except (TypeError, ValueError) as error:
-        raise PositionError(
-            f"{path} does not hold counts by reader: delete it if nobody has restored or replaced "
-            "the target since the load began"
-        ) from error
-
-
 def void_direct_load(client: KazooClient, task_id: str, load: DirectLoad) -> None:
     """Marks the task's unfinished load as void, by one write."""
     put_direct_load(client, task_id, replace(load, is_void=True))
@@ -160,8 +137,6 @@ def begin_direct_load(
     void: the progress of some tables is the new one's before that."""
     store.save(tables)
     _forget_tables(client, task_id, tables)
-    # Of the former load: the target may have been replaced since.
-    drop_node(client, counts_path(task_id))
     put_direct_load(client, task_id, load)
 
 
@@ -199,7 +174,6 @@ def refuse_unfinished(
         return
     if load.is_given_up and _are_set(positions_of(client, task_id), topics, load.offsets, read):
         _forget_tables(client, task_id)
-        drop_node(client, counts_path(task_id))
         drop_node(client, f"{direct_path(task_id)}/tables")
         drop_node(client, direct_path(task_id))
         return

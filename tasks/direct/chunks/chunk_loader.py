@@ -26,9 +26,11 @@ from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget, Loade
 from cdcbus.plugins.errors import (
     CdcError,
     DataError,
+    OffsetConflict,
     RowConflict,
     SourceMisconfigured,
     TargetRejected,
+    TargetUnavailable,
     UnmappedColumn,
     UnreadableEvent,
 )
@@ -293,17 +295,18 @@ class _GuardedLoader:
 
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:
-        if self._guard is None:
-            next_count = None
-        elif self._count is None:
-            next_count = AppliedOffset(COUNTS, self._number, 1, 0, self._guard.epoch)
-        else:
-            next_count = replace(self._count, next_offset=self._count.next_offset + 1)
+        next_count = self._next_count()
         with self._loader.transaction() as transaction:
             guarded = _GuardedTransaction(transaction, self._guard, self._count, next_count)
             yield cast(LoadTransaction, guarded)
         if guarded.is_counted:
             self._count = next_count
+
+    def _next_count(self) -> AppliedOffset:
+        if self._count is not None:
+            return replace(self._count, next_offset=self._count.next_offset + 1)
+        epoch = 0 if self._guard is None else self._guard.epoch
+        return AppliedOffset(COUNTS, self._number, 1, 0, epoch)
 
 
 class _GuardedTransaction:
@@ -312,7 +315,7 @@ class _GuardedTransaction:
         transaction: LoadTransaction,
         guard: AppliedOffset | None,
         count: AppliedOffset | None,
-        next_count: AppliedOffset | None,
+        next_count: AppliedOffset,
     ) -> None:
         self._transaction, self._guard = transaction, guard
         self._count, self._next_count = count, next_count
@@ -322,9 +325,15 @@ class _GuardedTransaction:
         return getattr(self._transaction, name)
 
     def store_offset(self, _offset: AppliedOffset, _seen: AppliedOffset | None) -> None:
-        if self._guard is None or self._next_count is None:
+        if self._guard is None:
             return
         # The same offset for old and new: fails if it changed, changes nothing otherwise.
         self._transaction.store_offset(self._guard, self._guard)
-        self._transaction.store_offset(self._next_count, self._count)
+        try:
+            self._transaction.store_offset(self._next_count, self._count)
+        except OffsetConflict as error:
+            # No other process's, as the guard is there: of an earlier attempt at this chunk.
+            raise TargetUnavailable(
+                "the target has committed an earlier attempt at this chunk meanwhile"
+            ) from error
         self.is_counted = True

@@ -27,9 +27,8 @@ def settle_again(
         beginning, "_wait_until_seen", lambda _, __, position: waited.append(position)
     )
     feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
-    opened: Any = SimpleNamespace(
-        load=LOAD, stop=Event(), sources=[SimpleNamespace(feed=feed, server=server)]
-    )
+    sources = [SimpleNamespace(feed=feed, server=server)]
+    opened: Any = SimpleNamespace(load=LOAD, client=None, stop=Event(), sources=sources)
     beginning.settle_again(opened, DirectLoad({}, {}, seen))
     return waited
 
@@ -64,8 +63,15 @@ def test_a_load_does_not_go_on_at_another_server(
     monkeypatch: pytest.MonkeyPatch, server: Server, seen: BinlogPosition
 ) -> None:
     """That it has all that was seen at the beginning says nothing of what chunks had later."""
-    with pytest.raises(ConfigError, match=r"Rows that only the former server had.* --anew"):
-        settle_again(monkeypatch, server, {"fetch": seen})
+    identity = server.identity
+    for stored, why in (
+        (None, f"its address leads to {identity}: once it leads to the former one again"),
+        (place(""), f"its address leads to {identity}: once it leads to the former one again"),
+        (place(identity), f"the fetch task reads {identity} by now"),
+    ):
+        monkeypatch.setattr(beginning, "fetch_position", lambda *_, it=stored: it)
+        with pytest.raises(ConfigError, match=rf"{why}.*If it is lost: .* --anew"):
+            settle_again(monkeypatch, server, {"fetch": seen})
 
 
 @pytest.mark.parametrize("stored", [None, place("a"), place("")])

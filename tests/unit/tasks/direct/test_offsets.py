@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdcbus.plugins.contracts import AppliedOffset, Details
-from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.plugins.errors import ConfigError, PositionLost, TargetUnavailable
 from cdcbus.tasks.direct import offsets
 from cdcbus.tasks.local.memory import MemoryPositions
 from cdcbus.tasks.snapshots.direct import DirectLoad
@@ -76,3 +76,27 @@ def test_a_load_that_zookeeper_has_lost_is_no_run_of_the_task(
     for applied in ([AppliedOffset(*ONE, 150, 0)], [of_load, AppliedOffset("shop", 1, 0, 0)]):
         with pytest.raises(ConfigError, match="has run already"):
             offsets.stored_positions(opened, is_fresh=True, applied=applied)
+
+
+def test_a_load_is_done_although_its_counts_cannot_be_deleted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever repeated the command would be told that the task has run already."""
+    stored: list[DirectLoad] = []
+
+    def refused(_: object) -> None:
+        raise TargetUnavailable("DELETE command denied")
+
+    monkeypatch.setattr(offsets, "committed", lambda _: {0: 3})
+    monkeypatch.setattr(offsets, "take_over", lambda *_: None)
+    monkeypatch.setattr(offsets, "put_direct_load", lambda _, __, load: stored.append(load))
+    monkeypatch.setattr(offsets, "forget_counts", refused)
+    applier = SimpleNamespace(applied_offsets=list)
+    opened: Any = SimpleNamespace(applier=applier, load=LOAD, client=None)
+    positions: Any = None
+    offsets.finish(opened, DirectLoad({ONE: 150}), positions, {0: 3})
+    assert [load.is_done for load in stored] == [True]
+    assert "DELETE command denied" in caplog.text
+    with pytest.raises(ConfigError, match="lacks rows that its direct load had committed"):
+        offsets.finish(opened, DirectLoad({ONE: 150}), positions, {0: 4})
+    assert len(stored) == 1

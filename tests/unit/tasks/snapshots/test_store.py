@@ -445,7 +445,7 @@ def test_a_load_that_is_given_up_by_half_is_not_continued(
     assert tables_of(client, direct_path("7")) == {}
 
 
-@pytest.mark.parametrize("writes", range(5))
+@pytest.mark.parametrize("writes", range(4))
 def test_a_task_does_not_start_while_a_direct_load_is_begun_anew(
     monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
@@ -470,12 +470,12 @@ def test_a_task_does_not_start_while_a_direct_load_is_begun_anew(
     for name in ("set_async", "create_async", "delete_async"):
         monkeypatch.setattr(client, name, killed(getattr(client, name)))
     load = replace(LOAD, offsets={TopicPartition("orders", 0): 90})
-    with nullcontext() if writes == 4 else pytest.raises((ConnectionLoss, PositionUnavailable)):
+    with nullcontext() if writes == 3 else pytest.raises((ConnectionLoss, PositionUnavailable)):
         begin_direct_load(client, snapshots, "7", load, fresh)
-    assert direct_load(client, "7") == (load if writes == 4 else LOAD)
+    assert direct_load(client, "7") == (load if writes == 3 else LOAD)
     with pytest.raises(ConfigError, match="is not finished"):
         refuse_unfinished(client, "7")
-    if writes == 4:
+    if writes == 3:
         assert snapshots.load() == fresh
 
 

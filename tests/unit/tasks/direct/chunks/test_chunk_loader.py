@@ -26,6 +26,7 @@ from cdcbus.plugins.errors import (
     SourceMisconfigured,
     SourceUnavailable,
     TargetRejected,
+    TargetUnavailable,
     UnmappedColumn,
     UnreadableEvent,
 )
@@ -79,6 +80,7 @@ class World:
         self.opened = self.closed = self.described = 0
         self.offsets: list[tuple[AppliedOffset, AppliedOffset | None]] = []
         self.kept: dict[int, AppliedOffset] = {}  # counts at the target
+        self.conflict = ""
         self.loader: Any = None
         monkeypatch.setattr(chunk_loader, "ChunkReader", self._reader)
         monkeypatch.setattr(chunk_loader, "make_loader", lambda *_: self)
@@ -145,6 +147,8 @@ class World:
         yield self
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
+        if offset.topic == self.conflict:
+            raise OffsetConflict(offset.topic)
         self.offsets.append((offset, seen))
 
     def write(self, batch: str) -> str:
@@ -323,6 +327,22 @@ def test_a_transaction_that_is_undone_does_not_count(world: World) -> None:
     world.offsets.clear()
     commit(world)
     assert world.offsets == [(GUARD, GUARD), (count(1), None)]
+
+
+def test_an_earlier_attempt_that_commits_late_is_waited_for_and_another_process_is_not(
+    world: World,
+) -> None:
+    """The count is another one; the guard is not."""
+
+    def conflict(of: str) -> type[BaseException]:
+        world.load()
+        world.conflict = of
+        with pytest.raises((OffsetConflict, TargetUnavailable)) as raised:
+            commit(world)
+        return raised.type
+
+    assert conflict(COUNTS) is TargetUnavailable
+    assert conflict(GUARD.topic) is OffsetConflict
 
 
 def test_without_offsets_at_the_target_nothing_is_counted(world: World) -> None:
