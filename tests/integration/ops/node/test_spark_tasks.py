@@ -208,11 +208,11 @@ def test_tasks_share_one_application_and_nothing_else(
         lambda: bus.status("bad").state is State.ERROR, "the node to give up", PATIENCE_SECONDS
     )
     assert "no_such_database" in bus.status("bad").reason
-    assert "no_such_database" in bus("task", "logs", "bad").stdout
+    assert "no_such_database" in bus("task", "logs", "bad", "--lines", 100_000).stdout
     for task_id in ("a", "b"):
         feed.insert(task_id)
     feed.wait_applied("a", "b")
-    log = bus("task", "logs", "a").stdout
+    log = bus("task", "logs", "a", "--lines", 100_000).stdout
     assert ("task a reads" in log, "no_such_database" in log, "task b" in log) == (
         True,
         False,
