@@ -98,7 +98,10 @@ def differences(
     if table.unsafe:
         found.append(Difference("", table.unsafe, True))
     found += _missing(wanted, parts, table, columns)
-    of_parts = [list(_of_part(part, table, collations, on_prefixes)) for part in parts]
+    is_shared = len(parts) > 1
+    of_parts = [
+        list(_of_part(part, table, collations, on_prefixes, is_shared=is_shared)) for part in parts
+    ]
     for part, own in zip(parts, of_parts, strict=True):
         for each in own:
             if not all(each in others for others in of_parts):
@@ -115,6 +118,8 @@ def _of_part(
     table: TargetTable,
     collations: Mapping[str, str],
     on_prefixes: Collection[str],
+    *,
+    is_shared: bool,
 ) -> Iterator[Difference]:
     """Differences that matter to the rows of one source table."""
     narrow = too_narrow(table, as_columns(part))
@@ -123,7 +128,7 @@ def _of_part(
         if own := by_name.get(definition.name.lower()):
             collation = collations.get(own.name, "")
             yield from _of_column(definition, own, narrow.get(own.name), collation)
-    yield from _of_keys(part, table, collations, on_prefixes)
+    yield from _of_keys(part, table, collations, on_prefixes, is_shared=is_shared)
 
 
 def _null(wanted: TableDefinition, table: TargetTable) -> Iterator[Difference]:
@@ -315,8 +320,11 @@ def _of_keys(
     table: TargetTable,
     collations: Mapping[str, str],
     on_prefixes: Collection[str],
+    *,
+    is_shared: bool,
 ) -> Iterator[Difference]:
-    """Differences where a key is missing, or treats different source rows as one."""
+    """Differences where a key is missing, or treats different source rows as one. `is_shared`: rows
+    of other sources come to the table, too."""
     key = wanted.key.columns if wanted.key else []
     if key and not table.key:
         yield Difference("", f"has no key; the source's is {', '.join(key)}", True)
@@ -325,21 +333,26 @@ def _of_keys(
     uniques = [*table.unique_keys]
     if table.key:
         uniques.insert(0, table.key)
+    # Where two sources come together, only their common key is unique: a UNIQUE of each of them
+    # does not keep the other from having the same values.
+    known = replace(wanted, indexes=()) if is_shared else wanted
     # A key on the same prefixes as the source's refuses no row of the source.
-    of_source = {each.shown for each in (wanted.key, *wanted.indexes) if each and each.is_unique}
+    of_source = {each.shown for each in (known.key, *known.indexes) if each and each.is_unique}
     for _ in of_source.intersection(on_prefixes):
         # Two keys without whole columns are one here.
         if () in uniques:
             uniques.remove(())
-    unique_at_source = _unique_at_source(wanted)
     for unique in uniques:
         names = set(map(str.lower, unique))
+        is_key = unique == table.key
         # A key that includes one of the source's distinguishes all rows that the source does.
-        if key and not any(each <= names for each in unique_at_source):
+        of_rows = _unique_at_source(wanted if is_key else known)
+        if key and not any(each <= names for each in of_rows):
             shown = ", ".join(unique) or "of an expression, a prefix or a condition"
-            yield Difference(
-                "", f"unique key {shown}: different source rows may be one there", True
-            )
+            why = "different source rows may be one there"
+            if is_shared and not is_key:
+                why = "rows of several sources may have equal values"
+            yield Difference("", f"unique key {shown}: {why}", True)
     by_name = wanted.by_name
     for name in sorted(set[str]().union(*uniques)):
         column = by_name.get(name.lower())

@@ -323,6 +323,9 @@ def test_a_table_of_several_sources_suits_them_all(shop: Shop) -> None:
     shop.mariadb(f"INSERT INTO {shop.name}.w VALUES ('a', 1), ('A', 1), ('Ж', 1)")
     run("plan", load, "--check", "--indexes")
     shop.mariadb(f"DELETE FROM {shop.name}.w")
+    shop.mariadb(f"ALTER TABLE {shop.name}.w ADD UNIQUE (n)")
+    said = run("plan", load, "--check", code=1).output
+    assert "unique key n: rows of several sources may have equal values" in said
     shop.mariadb(f"ALTER TABLE {shop.name}.w MODIFY code VARCHAR(20) COLLATE utf8mb4_general_ci")
     run("plan", load, "--check", code=1)
     [table] = [each for each in planned(load)["tables"] if each["target"].endswith(".w")]

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -313,7 +314,7 @@ def test_collations_and_keys_of_all_sources_are_compared(turned: bool) -> None:
             "is in a key, and treats texts as equal that differ at the source (rows of s2.users)",
             True,
         ),
-        ("unique key price: different source rows may be one there (rows of s2.users)", True),
+        ("unique key price: rows of several sources may have equal values", True),
     ]
 
 
@@ -333,3 +334,31 @@ def test_a_missing_column_is_lost_unless_all_sources_may_lack_it(turned: bool) -
     assert compared([part(name, "int", drops=True) for name in ("s1", "s2")], None) == [
         ("is missing", False)
     ]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_unique_key_of_each_source_refuses_rows_of_the_others(turned: bool) -> None:
+    parts = [part("s1", "int", "price"), part("s2", "int", "price")]
+    parts = parts[::-1] if turned else parts
+    column = TargetColumn("price", "int", declared="int")
+    refused = ("unique key price: rows of several sources may have equal values", True)
+    assert compared(parts, column, ("price",)) == [refused]
+    assert compared(parts, column, ("price", "id")) == []
+    assert compared(parts[:1], column, ("price",)) == []
+
+
+def test_a_key_on_prefixes_of_each_source_refuses_rows_of_the_others() -> None:
+    parts = []
+    for name in ("s1", "s2"):
+        index = Index("more", True, "BTREE", (IndexPart("price", 5),))
+        parts.append(replace(part(name, "text"), indexes=(index,)))
+    column = TargetColumn("price", "text", declared="text")
+    table = TargetTable(
+        *(ID, {"id": TargetColumn("id", "int", declared="int"), "price": column}, ("id",)),
+        unique_keys=((),),
+        dialect="mysql",
+    )
+    both, alone = merged(parts, Target("mysql")), parts[0]
+    for wanted, is_lost in ((both, True), (alone, False)):
+        found = differences(wanted, table, {}, ["price(5)"])
+        assert [each.is_lost for each in found] == [True] * is_lost
