@@ -72,10 +72,12 @@ def lacking_indexes(
     table: TableDefinition, there: Sequence[ExistingIndex], dialect: str
 ) -> Iterator[tuple[Index, ExistingIndex | None]]:
     """The indexes of the definition that an existing table lacks, and the one that has the name."""
-    by_name = {each.name: each for each in there}
+    # MySQL's names of indexes do not differ by case, unlike PostgreSQL's.
+    fold = str.lower if dialect == "mysql" else str
+    by_name = {fold(each.name): each for each in there}
     for index in table.indexes:
         if not any(each.stands_for(index, dialect) for each in there):
-            yield index, by_name.get(index.name)
+            yield index, by_name.get(fold(index.name))
 
 
 def missing_indexes(

@@ -50,7 +50,8 @@ COLLATIONS: Final = text(
 )
 # Separates names of columns, which hardly ever hold it.
 BETWEEN: Final = "\x01"
-# The name of each index, whether it is unique, and its columns, empty for an expression.
+# The name of each index, whether it is unique, and its columns, empty for an expression, without
+# those that PostgreSQL only INCLUDEs.
 INDEXES: Final = {
     "mysql": text(
         f"""
@@ -68,6 +69,7 @@ INDEXES: Final = {
             CROSS JOIN LATERAL unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, at)
             LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
         WHERE n.nspname = :schema AND c.relname = :table AND x.indpred IS NULL
+            AND k.at <= x.indnkeyatts
         GROUP BY i.relname, x.indisunique"""
     ),
 }

@@ -148,7 +148,9 @@ def test_an_index_of_the_same_columns_is_not_made_again(shop: Shop, target: str)
     load = shop.load(target)
     run("apply", load, "--yes")
     execute = shop.postgresql if target == "postgresql" else shop.mariadb
-    execute(f"CREATE INDEX mine ON {shop.name}.orders (id)")
+    # Columns that an index only includes change nothing of its purpose.
+    included = " INCLUDE (price)" if target == "postgresql" else ""
+    execute(f"CREATE INDEX mine ON {shop.name}.orders (id){included}")
     execute(f"CREATE INDEX not_unique ON {shop.name}.orders (note, id)")
     said = " ".join(planned(load, "--indexes")["statements"])
     assert "by_id" not in said

@@ -127,6 +127,7 @@ def test_an_index_is_missing_where_none_does_its_work(
         (ExistingIndex("only_a", True, ("id",)), "on id and unique"),
         (ExistingIndex("only_a", False, ("a",)), "on a and not unique"),
         (ExistingIndex("only_a", True, ("id", "")), "on id, an expression and unique"),
+        (ExistingIndex("ONLY_A", True, ("id",)), "on id and unique"),
     ],
 )
 def test_another_index_of_its_name_is_told_and_only_where_none_does_its_work(
@@ -141,6 +142,12 @@ def test_another_index_of_its_name_is_told_and_only_where_none_does_its_work(
     )
     there = [other, ExistingIndex("more", True, ("a",))]
     assert not list(other_indexes(table(UNIQUE), there, "mysql"))
+
+
+def test_outside_of_mysql_names_of_indexes_differ_by_case() -> None:
+    other = ExistingIndex("ONLY_A", True, ("id",))
+    assert len(missing_indexes(table(UNIQUE), [other], "postgresql")) == 1
+    assert not list(other_indexes(table(UNIQUE), [other], "postgresql"))
 
 
 def test_outside_of_mysql_an_expression_of_its_name_stands_for_a_prefix() -> None:
