@@ -98,13 +98,11 @@ def differences(
     if table.unsafe:
         found.append(Difference("", table.unsafe, True))
     found += _missing(wanted, parts, table, columns)
-    is_shared = len(parts) > 1
-    of_parts = [
-        list(_of_part(part, table, collations, on_prefixes, is_shared=is_shared)) for part in parts
-    ]
+    of_parts = [list(_of_part(part, wanted, table, collations, on_prefixes)) for part in parts]
+    of_all = set.intersection(*map(set, of_parts))
     for part, own in zip(parts, of_parts, strict=True):
         for each in own:
-            if not all(each in others for others in of_parts):
+            if each not in of_all:
                 each = replace(each, what=f"{each.what} (rows of {part.sources[0]})")
             found.append(each)
     found += _null(wanted, table)
@@ -115,20 +113,21 @@ def differences(
 
 def _of_part(
     part: TableDefinition,
+    wanted: TableDefinition,
     table: TargetTable,
     collations: Mapping[str, str],
     on_prefixes: Collection[str],
-    *,
-    is_shared: bool,
 ) -> Iterator[Difference]:
-    """Differences that matter to the rows of one source table."""
+    """Differences that matter to the rows of one source table. `wanted`: the table of them all."""
+    made = wanted.by_name
     narrow = too_narrow(table, as_columns(part))
     by_name = {name.lower(): column for name, column in table.columns.items()}
     for definition in part.columns:
         if own := by_name.get(definition.name.lower()):
-            collation = collations.get(own.name, "")
-            yield from _of_column(definition, own, narrow.get(own.name), collation)
-    yield from _of_keys(part, table, collations, on_prefixes, is_shared=is_shared)
+            yield from _of_column(definition, own, narrow.get(own.name))
+            _, chosen = made[definition.name.lower()].collation or ("", "")
+            yield from _of_collation(definition, own, collations.get(own.name, ""), chosen)
+    yield from _of_keys(part, table, collations, on_prefixes, is_shared=bool(wanted.parts))
 
 
 def _null(wanted: TableDefinition, table: TargetTable) -> Iterator[Difference]:
@@ -219,7 +218,7 @@ def _only_there(table: TargetTable, columns: Sequence[Column]) -> Iterator[Diffe
 
 
 def _of_column(
-    wanted: ColumnDefinition, column: TargetColumn, wider: str | None, collation: str
+    wanted: ColumnDefinition, column: TargetColumn, wider: str | None
 ) -> Iterator[Difference]:
     shown = column.declared or _shown(column)
     # The loader leaves such columns out, so their type does not matter.
@@ -232,7 +231,6 @@ def _of_column(
         yield Difference(column.name, f"{shown} is too narrow for {wanted.source}: {wider}", True)
     elif wanted.source and (why := _not_held(wanted.source, column)):
         yield Difference(column.name, f"{shown} {why} {wanted.source}", True)
-    yield from _of_collation(wanted, column, collation)
 
 
 def _shown(column: TargetColumn) -> str:
@@ -299,19 +297,25 @@ def _kind(type_: str) -> str:
 
 
 def _of_collation(
-    wanted: ColumnDefinition, column: TargetColumn, collation: str
+    wanted: ColumnDefinition,
+    column: TargetColumn,
+    collation: str,
+    chosen: str,
 ) -> Iterator[Difference]:
-    """Differences where the column lacks characters of the source's, or compares texts
-    differently."""
+    """Differences where the column lacks characters of the source's, or compares texts differently,
+    unless that is on purpose. `chosen`: the collation that a created table has."""
     source = wanted.source_collation
-    if not source:
+    if not source or column.is_generated:
         return
     if collation and charset_of(collation) not in (*WIDE, charset_of(source)):
         yield Difference(
             column.name, f"has not all characters of {charset_of(source)}: {collation}", True
         )
     # Not lost: in a column without a key, cells stay as they are, whatever they compare with.
-    elif collation and (folding(collation), pads(collation)) != (folding(source), pads(source)):
+    elif collation not in ("", chosen) and (folding(collation), pads(collation)) != (
+        folding(source),
+        pads(source),
+    ):
         yield Difference(column.name, f"compares by {collation}, the source by {source}", False)
 
 

@@ -336,6 +336,21 @@ def test_a_missing_column_is_lost_unless_all_sources_may_lack_it(turned: bool) -
     ]
 
 
+def test_a_collation_that_the_plan_itself_gives_the_column_is_no_difference() -> None:
+    """The notes of the table tell of it."""
+    parts = []
+    for name, collation in (("s1", "utf8mb4_general_ci"), ("s2", "utf8mb4_bin")):
+        own = part(name, "varchar(9)", collation=collation)
+        price = replace(own.columns[1], collation=("utf8mb4", collation))
+        parts.append(replace(own, columns=(own.columns[0], price)))
+    column = TargetColumn("price", "varchar", 9, declared="varchar(9)")
+    for there, count in (("utf8mb4_bin", 0), ("utf8mb4_general_ci", 1), ("utf8mb4_0900_bin", 2)):
+        assert len(compared(parts, column, collations={"price": there})) == count
+    replaced = replace(price, collation=("utf8mb4", "utf8mb4_bin"), source_collation="utf8mb4_x_ci")
+    alone = replace(parts[0], columns=(parts[0].columns[0], replaced))
+    assert compared([alone], column, collations={"price": "utf8mb4_bin"}) == []
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_unique_key_of_each_source_refuses_rows_of_the_others(turned: bool) -> None:
     parts = [part("s1", "int", "price"), part("s2", "int", "price")]
