@@ -93,7 +93,10 @@ def _collation(
             known.setdefault(column.collation, set()).add(source)
     if len(known) < 2:
         return next(iter(known), None)
-    for collation in known:
+    # Before utf8mb4, with which a key may have more bytes than the server allows.
+    own = {charset for charset, _ in known}
+    strictest = [target.collation_of(f"{charset}_0900_bin") for charset in sorted(own)]
+    for collation in (*known, *strictest):
         if _serves_all(collation, known):
             break
     else:

@@ -103,6 +103,35 @@ def test_texts_are_compared_as_strictly_as_by_all_sources_whatever_their_order(
     assert len(same.notes) == 1
 
 
+@pytest.mark.parametrize(
+    ("collations", "wanted"),
+    [
+        (("latin1_swedish_ci", "latin1_general_ci"), "latin1_bin"),
+        (("latin1_swedish_ci", "latin1_swedish_nopad_ci"), "utf8mb4_0900_bin"),
+        (("latin1_swedish_ci", "latin2_general_ci"), "utf8mb4_0900_bin"),
+    ],
+)
+def test_texts_keep_the_character_set_of_all_sources_if_one_of_its_collations_suits_them(
+    collations: tuple[str, str], wanted: str
+) -> None:
+    """As a key of 1,000 characters that MySQL allows in latin1, but not in utf8mb4."""
+
+    def of_mysql(name: str) -> tuple[str, str]:
+        charset = name.partition("_")[0]
+        return charset, name if charset == "utf8mb4" else f"{charset}_bin"
+
+    parts = []
+    for name, collation in zip("ab", collations, strict=True):
+        column = text(collation)
+        # As MySQL has no collation of another character set than utf8mb4 that keeps blanks.
+        if "nopad" in collation:
+            column = replace(column, collation=of_mysql(collation))
+        parts.append(part(name, column))
+    for each in (parts, parts[::-1]):
+        found = merged(each, Target("mysql", collation_of=of_mysql))
+        assert found.columns[0].collation == (wanted.partition("_")[0], wanted)
+
+
 def test_a_note_says_where_only_a_collation_is_left_that_ignores_trailing_blanks() -> None:
     """As in MySQL 5.7."""
     binary = ("utf8mb4", "utf8mb4_bin")
