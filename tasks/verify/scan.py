@@ -42,7 +42,7 @@ class Scan:
     numbers of rows of both sides that are done, after each chunk. `is_of_others`: whether a key can
     belong to another task, by the source's sum of its rows minus the target's. `most`: of the keys
     that only the target has, how many one chunk may have, so that they fit into memory: with one
-    more the rest of it is not read. `sample`: the share of chunks to compare."""
+    more the rest of it is not compared. `sample`: the share of chunks to compare."""
 
     subject: Subject
     sources: Sequence[SourceSide]
@@ -248,7 +248,7 @@ class Scan:
         is_part: Callable[[Key], bool] | None = None,
     ) -> set[Key]:
         """The keys whose rows differ between the two sides. Where more than `most` are the target's
-        alone, only such ones: then it was not read to its end."""
+        alone, only such ones: then it was not compared to its end."""
         left: dict[Key, int] = {}
         own = 0
         places = self.subject.key
@@ -260,7 +260,8 @@ class Scan:
                     if is_part is None or is_part(key):
                         own += 1
                         left[key] = left.get(key, 0) + number
-        # Closed at once where it is left before its end, as its connection is needed.
+        # Closed at once where it is left before its end, as its connection is needed. MySQL and
+        # MariaDB send the rest even so, and the driver drops it, row by row.
         with closing(target):
             theirs, is_whole = self._subtract(left, target, is_part)
         self.count(own, theirs)
@@ -275,7 +276,7 @@ class Scan:
         is_part: Callable[[Key], bool] | None,
     ) -> tuple[int, bool]:
         """Subtracts the target's rows from `left`, the source's. Returns how many these are, and
-        False where more than `most` keys are the target's alone, after which it reads no more."""
+        False where more than `most` keys are the target's alone, after which it takes no more."""
         places = self.subject.key
         theirs = extra = 0
         for cells in target:
