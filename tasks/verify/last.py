@@ -21,8 +21,9 @@ from cdcbus.tasks.zookeeper.znode import JsonNode, camel_case_fields, get_node, 
 
 # With these and the errors cut, the znode stays far below ZooKeeper's limit of 1 MB.
 TABLES_KEPT: Final = 200
-# Tables that differ, of which those beyond TABLES_KEPT are kept without an error.
+# Tables that differ, of which those beyond TABLES_KEPT have NOT_KEPT as their error.
 DIFFERENT_KEPT: Final = 1000
+NOT_KEPT: Final = "of so many tables the reasons are not kept; another verify tells them"
 COLUMNS_KEPT: Final = 1000
 LONGEST_ERROR: Final = 500
 # The tables that a sentence for operators names; the others are counted.
@@ -124,7 +125,11 @@ def last_verify(
     # Tables that differ come first, so that TABLES_KEPT never cuts them before others.
     found.sort(key=lambda each: (not each.since, each.table))
     # Otherwise a table that is not kept, and cannot be compared the next time, would be forgotten.
-    more = [replace(each, error="") for each in found[TABLES_KEPT:DIFFERENT_KEPT] if each.since]
+    more = [
+        replace(each, error=NOT_KEPT if each.error else "")
+        for each in found[TABLES_KEPT:DIFFERENT_KEPT]
+        if each.since
+    ]
     return LastVerify(
         begun,
         ended,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cdcbus.tasks.verify.last import (
+    NOT_KEPT,
     Begun,
     LastVerify,
     NotEqual,
@@ -65,7 +66,10 @@ def test_of_many_tables_those_that_differ_are_all_kept() -> None:
     assert [each.table for each in second.different] == names[300:]
     third = last_verify([report(name, error="away") for name in names], first, ENDED, LATER, "n")
     assert [each.table for each in third.different] == names
-    assert [each.error for each in third.different] == ["away"] * 200 + [""] * 250
+    assert [each.error for each in third.different] == ["away"] * 200 + [NOT_KEPT] * 250
+    reports = [*(report(name, 1) for name in names[:200]), report("t300", error="away")]
+    fourth = last_verify(reports, first, ENDED, LATER, "n", lambda _: False)
+    assert sentence_of_unproved(fourth).endswith(f": t300: {NOT_KEPT}")
     many = last_verify([report(name, error="away") for name in names], None, BEGUN, ENDED, "n")
     assert len(many.tables) == 200
 
