@@ -157,7 +157,7 @@ def other_indexes(
 
 
 def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(name or "an expression" for name in columns)
+    return ", ".join(name or "an expression or a condition" for name in columns)
 
 
 def _unique(is_unique: bool) -> str:

@@ -50,7 +50,8 @@ def create_table(table: TableDefinition, dialect: str, *, with_indexes: bool = F
 
 
 class ExistingIndex(NamedTuple):
-    """An index of an existing table; a column is empty for an expression."""
+    """An index of an existing table; a column is empty for an expression, and all of
+    them where the index has a condition."""
 
     name: str
     is_unique: bool

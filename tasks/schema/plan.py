@@ -50,8 +50,8 @@ COLLATIONS: Final = text(
 )
 # Separates names of columns, which hardly ever hold it.
 BETWEEN: Final = "\x01"
-# The name of each index, whether it is unique, and its columns, empty for an expression, without
-# those that PostgreSQL only INCLUDEs.
+# The name of each index, whether it is unique, and its columns, empty for an expression, and in
+# an index with a condition. Without those that PostgreSQL only INCLUDEs.
 INDEXES: Final = {
     "mysql": text(
         f"""
@@ -63,13 +63,15 @@ INDEXES: Final = {
     "postgresql": text(
         f"""
         SELECT i.relname, x.indisunique,
-            string_agg(coalesce(a.attname::text, ''), '{BETWEEN}' ORDER BY k.at)
+            string_agg(
+                coalesce(CASE WHEN x.indpred IS NULL THEN a.attname::text END, ''),
+                '{BETWEEN}' ORDER BY k.at
+            )
         FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
             JOIN pg_class c ON c.oid = x.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             CROSS JOIN LATERAL unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, at)
             LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
-        WHERE n.nspname = :schema AND c.relname = :table AND x.indpred IS NULL
-            AND k.at <= x.indnkeyatts
+        WHERE n.nspname = :schema AND c.relname = :table AND k.at <= x.indnkeyatts
         GROUP BY i.relname, x.indisunique"""
     ),
 }

@@ -204,6 +204,15 @@ def test_an_index_of_the_name_and_other_columns_is_told(shop: Shop, target: str)
     assert f"index {name} is missing, and another one has its name, on price" in str(table)
 
 
+def test_an_index_of_some_rows_is_another_one(shop: Shop) -> None:
+    load = shop.load("postgresql")
+    run("apply", load, "--yes")
+    shop.postgresql(f"CREATE INDEX orders_by_note ON {shop.name}.orders (note, id) WHERE id > 1")
+    [table] = planned(load, "--indexes")["tables"]
+    assert "orders_by_note" not in str(table["statements"])
+    assert "orders_by_note is missing, and another one has its name" in str(table["differences"])
+
+
 def test_a_missing_schema_is_made_where_that_is_asked_for(shop: Shop) -> None:
     load = shop.load("postgresql", **{"mapper[0]__schema": f"{shop.name},{shop.name}_copy"})
     try:

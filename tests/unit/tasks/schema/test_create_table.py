@@ -126,7 +126,10 @@ def test_an_index_is_missing_where_none_does_its_work(
     [
         (ExistingIndex("only_a", True, ("id",)), "on id and unique"),
         (ExistingIndex("only_a", False, ("a",)), "on a and not unique"),
-        (ExistingIndex("only_a", True, ("id", "")), "on id, an expression and unique"),
+        (
+            ExistingIndex("only_a", True, ("id", "")),
+            "on id, an expression or a condition and unique",
+        ),
         (ExistingIndex("ONLY_A", True, ("id",)), "on id and unique"),
     ],
 )
