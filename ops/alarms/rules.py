@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.plugins.task_status import State
@@ -48,12 +48,14 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Something that is wrong. It becomes an alarm once it has lasted `hold_seconds`; the alarm is
-    sent again every `repeat_seconds`."""
+    sent again every `repeat_seconds`, and when it is of another event. `event_at`: when the last
+    event was that it tells of, in epoch seconds, by any clock; 0: it is of none."""
 
     rule: str
     sentence: str
     hold_seconds: float
     repeat_seconds: float
+    event_at: float = 0.0
 
 
 def conditions(seen: Seen, limits: Limits) -> list[Condition]:
@@ -150,7 +152,8 @@ def _of_work(
 def _of_losses(seen: Seen, stat: Stat, condition: Callable[..., Condition]) -> Iterator[Condition]:
     """Rows that the target lacks."""
     if stat.target_lost:
-        yield condition("target-behind", stat.target_lost, 0)
+        behind = condition("target-behind", stat.target_lost, 0)
+        yield replace(behind, event_at=stat.target_lost_at)
     if stat.late_records and seen.now - stat.late_at < LATE_SECONDS:
         sentence = (
             f"{stat.late_records:,} records were left out: a process that had lost its "

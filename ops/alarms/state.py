@@ -13,9 +13,6 @@ AWAY = "retrying"
 FOLLOWING = frozenset(("lag-records", "lag-seconds", "position", "batch", "idle", "heartbeat"))
 """Conditions that an unreachable server can cause as well."""
 
-EVENTS = frozenset(("target-behind",))
-"""Conditions that tell of an event for some time: a sentence with more in it tells of another."""
-
 
 class Kind(StrEnum):
     RAISED = "raised"
@@ -28,7 +25,8 @@ class Kind(StrEnum):
 class Alarm:
     """A condition over time, in epoch seconds. `since`: first observed; `raised_at`: became an
     alarm, 0: not yet; `told_at`: the last notice; `gone_at`: no longer observed since then, 0:
-    still observed. `times`: how many notices were made. ZooKeeper holds these names."""
+    still observed. `times`: how many notices were made. `event_at`: of the condition, as last
+    told. ZooKeeper holds these names."""
 
     sentence: str
     since: float
@@ -36,6 +34,7 @@ class Alarm:
     told_at: float = 0.0
     gone_at: float = 0.0
     times: int = 0
+    event_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +77,16 @@ def step(
             alarm = replace(alarm, since=now)  # it has time to catch up
         kind = None
         if not is_quiet and not is_held:
-            is_again = condition.rule in EVENTS and _has_more(condition.sentence, known.sentence)
-            kind = _due(alarm, condition, now, is_again=is_again)
+            kind = _due(alarm, condition, now)
         if kind is not None:
             raised_at = alarm.raised_at or now
-            alarm = replace(alarm, raised_at=raised_at, told_at=now, times=alarm.times + 1)
+            alarm = replace(
+                alarm,
+                raised_at=raised_at,
+                told_at=now,
+                times=alarm.times + 1,
+                event_at=condition.event_at,
+            )
             notices.append(_notice(kind, condition.rule, alarm, now))
         after[condition.rule] = alarm
     for rule, alarm in alarms.items():
@@ -118,14 +122,10 @@ def _notice(kind: Kind, rule: str, alarm: Alarm, now: float) -> Notice:
     return Notice(kind, rule, alarm.sentence, alarm.since, now, alarm.times)
 
 
-def _has_more(sentence: str, known: str) -> bool:
-    """Whether a sentence of parts has one that the known one lacks: the oldest goes by itself."""
-    return any(part not in known for part in sentence.split("; "))
-
-
-def _due(alarm: Alarm, condition: Condition, now: float, *, is_again: bool) -> Kind | None:
+def _due(alarm: Alarm, condition: Condition, now: float) -> Kind | None:
     if alarm.raised_at:
-        if is_again or now - alarm.told_at >= condition.repeat_seconds:
+        is_another = condition.event_at != alarm.event_at
+        if is_another or now - alarm.told_at >= condition.repeat_seconds:
             return Kind.REPEATED
     elif now - alarm.since >= condition.hold_seconds:
         return Kind.RAISED

@@ -136,7 +136,7 @@ def _read(fields: Mapping[str, Any]) -> TaskAlarms:
 def _alarm(fields: Mapping[str, Any]) -> Alarm:
     alarm = Alarm(**fields)
     times = (alarm.since, alarm.raised_at, alarm.told_at, alarm.gone_at)
-    _check((alarm.sentence,), (*times, alarm.times))
+    _check((alarm.sentence,), (*times, alarm.times, alarm.event_at))
     return alarm
 
 

@@ -53,7 +53,11 @@ def load_around(shop: Shop, tasks: tuple[TaskProcess, TaskProcess], *statements:
     with held_up(shop, MANY - 1):
         process = started(load, fetch)
         try:
-            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
+            wait_until(
+                lambda: process.poll() is not None or progress(shop, load).get("chunks", 0) > 0,
+                "a chunk",
+            )
+            assert process.poll() is None, process.communicate()
             execute(shop, *statements)
         except BaseException:
             process.kill()
