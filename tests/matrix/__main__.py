@@ -93,7 +93,8 @@ def main(
 def _in_order(
     wanted: tuple[str, ...], found: dict[Cell, Outcome], chance: random.Random
 ) -> list[Cell]:
-    """At random, but those of one kind of world in a row, and those that were good before last."""
+    """At random, but those that never ran first, and those that were good before last; of each,
+    those of one kind of world in a row."""
     cells = []
     for cell in all_cells():
         if all(text in str(cell) for text in wanted):
@@ -101,10 +102,10 @@ def _in_order(
     chance.shuffle(cells)
     worlds = list(dict.fromkeys(map(world_of, cells)))
 
-    def place(cell: Cell) -> tuple[bool, int]:
+    def place(cell: Cell) -> tuple[bool, bool, int]:
         last = found.get(cell)
         is_good = last is not None and last.by_states and not last.wrong
-        return is_good, worlds.index(world_of(cell))
+        return last is not None, is_good, worlds.index(world_of(cell))
 
     return sorted(cells, key=place)
 
