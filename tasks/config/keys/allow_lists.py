@@ -24,6 +24,8 @@ FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"
 # which they take one key is `path:key`.
 OWN_VARIABLES = "cdcbus.variables"
 OWN_FILES = "cdcbus.files"
+# Of keys that are passed through: each has three names.
+SIDE = re.compile(r"^(consumer|loader)\.source\.(?=(kafka|spark)\.)")
 # Options of Kafka's clients for which Java loads classes, or librdkafka a library, or which are
 # commands.
 KAFKA_CODE = re.compile(
@@ -78,7 +80,7 @@ def forbidden_files(
     each with a sentence. Files that are only used to log in, as keys and certificates, are not
     limited."""
     for key, value in values.items():
-        option, path = key.partition("kafka.")[2], value.strip()
+        option, path = _kafka_option(key), value.strip()
         # Java takes `url:file:` for `file:`.
         address = path.lower().removeprefix("url:")
         if option == SENT_URL and address.startswith("file:"):
@@ -144,7 +146,7 @@ def forbidden_code(
         return
     allowed = split_list(environ[MODULES])
     for key, name in _named_code(values):
-        if name not in allowed and not _is_in_module(name, allowed):
+        if name not in allowed and key not in allowed and not _is_in_module(name, allowed):
             yield (
                 key,
                 f"{name} may not be used here: the setting {MODULES} of this machine names what "
@@ -163,8 +165,15 @@ def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             or (key == "loader.loaderName" and is_added_loader(name))
         ):
             yield key, name
-        elif key.startswith("spark.") or _is_kafka_code(key.partition("kafka.")[2], name):
-            yield key, key
+            continue
+        short = SIDE.sub("", key)
+        if short.startswith("spark.") or _is_kafka_code(_kafka_option(key), name):
+            yield key, short
+
+
+def _kafka_option(key: str) -> str:
+    """The option of Kafka's client that a key sets; empty for another key."""
+    return key.partition("kafka.")[2]
 
 
 def _is_kafka_code(option: str, value: str) -> bool:
