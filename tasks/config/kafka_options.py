@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdcbus.plugins.kafka.client.options import Client, client_options
+from cdcbus.tasks.config.keys.allow_lists import option_name
 from cdcbus.tasks.config.settings import Settings
 
 Fixed = Mapping[str, tuple[frozenset[str], str]]
@@ -83,13 +84,14 @@ class KafkaOptions:
 
 def kafka_options(settings: Settings, fixed: Fixed, *prefixes: str) -> KafkaOptions:
     """The settings under the prefixes, a later prefix winning, without fixed ones, which get a
-    warning."""
-    options = settings.below(*prefixes)
+    warning. Names are in lower case, as all names of Kafka's options are."""
+    options: dict[str, str] = {}
     keys: dict[str, str] = {}
     for prefix in prefixes:
-        for option in options:
-            if prefix + option in settings.entries:
-                keys[option] = prefix + option
+        for written, value in settings.below(prefix).items():
+            option = option_name(written)
+            options[option] = value
+            keys[option] = prefix + written
     free: dict[str, str] = {}
     for option, value in options.items():
         if option not in fixed:

@@ -175,7 +175,7 @@ def _publish(task_id: str, settings: Settings) -> PublishConfig:
     given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
     own: dict[str, str] = {}
     for name, value in given.options.items():
-        is_shared = given.keys[name] == f"kafka.{name}"
+        is_shared = given.keys[name].startswith("kafka.")
         if not is_shared or CONNECTING.match(name):
             own[name] = value
     return publish_config(settings, replace(given, options=own), f"cdcbus-{task_id}")

@@ -173,7 +173,14 @@ def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _kafka_option(key: str) -> str:
     """The option of Kafka's client that a key sets; empty for another key."""
-    return key.partition("kafka.")[2]
+    return option_name(key.partition("kafka.")[2])
+
+
+def option_name(written: str) -> str:
+    """The name of an option of Kafka's client as clients get it: Spark passes names on in lower
+    case."""
+    # As Java's lower case: casefold would make other names equal, too.
+    return written.lower()
 
 
 def _is_kafka_code(option: str, value: str) -> bool:

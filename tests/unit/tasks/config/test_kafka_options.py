@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.plugins.kafka.producer_options import FIXED
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED
 from cdcbus.tasks.config.read_task import Inspection, inspect_text
@@ -45,6 +46,16 @@ def test_each_setting_that_the_publisher_fixes_is_told_where_a_file_changes_it()
 )
 def test_a_line_that_says_what_is_done_anyway_is_not_worth_a_word(line: str) -> None:
     assert sentences(inspect(line)) == []
+
+
+def test_an_option_counts_in_any_case_of_its_letters() -> None:
+    """Spark passes options on in lower case, so that one gets by each list of names otherwise."""
+    found = inspect("kafka.ACKS=1", "kafka.Client.Id=a", "loader.source.kafka.client.id=b")
+    assert sentences(found) == [
+        f"warning kafka.ACKS: ignored: {PRODUCER_FIXED['acks'][1]}; remove the line"
+    ]
+    assert isinstance(found.task, FetchTask)
+    assert found.task.publish.kafka_options["client.id"] == "b"
 
 
 def test_a_login_whose_secret_is_not_here_is_only_a_note() -> None:

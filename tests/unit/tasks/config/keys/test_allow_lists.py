@@ -76,6 +76,7 @@ def test_no_other_file_is_read_and_the_sentence_names_the_setting(
         "consumer.source.kafka.sasl.oauthbearer.assertion.jwt.template.file={}",
         "kafka.sasl.oauthbearer.token.endpoint.url=file://{}",
         "kafka.sasl.oauthbearer.token.endpoint.url=URL:File:{}",
+        "kafka.SASL.OAUTHBEARER.token.endpoint.url=file:{}",
     ],
 )
 def test_no_other_file_is_sent_by_a_client_of_kafka(
@@ -150,6 +151,9 @@ def test_what_is_named_or_built_in_is_loaded(line: str, allowed: str, tmp_path: 
         ("kafka.sasl.kerberos.kinit.cmd=touch /tmp/x", "none"),
         ("kafka.sasl.kerberos.principal=x; touch /tmp/x", "none"),
         (f"kafka.sasl.jaas.config=com.sun.security.auth.module.LdapLoginModule {LOGIN}", "none"),
+        ("kafka.SASL.LOGIN.CLASS=a.B", "none"),
+        ("loader.source.kafka.Metric.Reporters=a.B", "none"),
+        (f"kafka.Sasl.Jaas.Config=evil.PlainLoginModule {LOGIN}", "none"),
         (f"kafka.sasl.jaas.config=evil.PlainLoginModule {LOGIN}", "none"),
         (f"kafka.sasl.jaas.config=/*{KAFKA}.plain.PlainLoginModule */ a.B {LOGIN}", "none"),
     ],
