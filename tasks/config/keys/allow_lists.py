@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -24,7 +25,7 @@ FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"
 # which they take one key is `path:key`.
 OWN_VARIABLES = "cdcbus.variables"
 OWN_FILES = "cdcbus.files"
-# Of keys that are passed through: each has three names.
+# Before a key that is passed through: it means the same without.
 SIDE = re.compile(r"^(consumer|loader)\.source\.(?=(kafka|spark)\.)")
 # Options of Kafka's clients for which Java loads classes, or librdkafka a library, or which are
 # commands.
@@ -33,6 +34,7 @@ KAFKA_CODE = re.compile(
     r"|(config|security|ssl)\.providers|ssl\.engine\..*|plugin\.library\.paths"
     r"|sasl\.kerberos\.kinit\.cmd"
 )
+LOGIN = "sasl.jaas.config"
 # Java's own login modules. With others, as those for LDAP, a login loads code from elsewhere.
 LOGINS = {
     "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -40,6 +42,7 @@ LOGINS = {
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     "com.sun.security.auth.module.Krb5LoginModule",
 }
+COMMAND_PARTS = {"sasl.kerberos.principal", "sasl.kerberos.keytab"}
 # Names, also with a placeholder that cannot be filled here.
 KERBEROS_NAME = re.compile(r"([A-Za-z0-9_@./:-]|\$\{[A-Za-z0-9_./:-]+\})+")
 # The content goes to the broker, or to the server that gives tokens.
@@ -136,6 +139,17 @@ def other_environment(theirs: str, own: str) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """Code that a task's key loads. `names`: what allows it where the list has it. `what` and
+    `remedy`: for the sentence."""
+
+    key: str
+    names: tuple[str, ...]
+    what: str
+    remedy: str
+
+
 def forbidden_code(
     values: Mapping[str, str], environ: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
@@ -145,30 +159,48 @@ def forbidden_code(
     if not environ.get(MODULES):
         return
     allowed = split_list(environ[MODULES])
-    for key, name in _named_code(values):
-        if name not in allowed and key not in allowed and not _is_in_module(name, allowed):
+    for code in _named_code(values):
+        if not any(name in allowed or _is_in_module(name, allowed) for name in code.names):
             yield (
-                key,
-                f"{name} may not be used here: the setting {MODULES} of this machine names what "
-                f"tasks may load; add {name.partition(':')[0]} to it in cdcbus.properties, or use "
-                "another",
+                code.key,
+                f"{code.what} may not be used here: the setting {MODULES} of this machine names "
+                f"what tasks may load; {code.remedy}",
             )
 
 
-def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _named_code(values: Mapping[str, str]) -> Iterator[_Code]:
     for key, value in values.items():
         name = value.strip()
+        short = SIDE.sub("", key)
         if (
             (key == "consumer.eventProcessor.className" and name)
             or (key == "consumer.converter" and is_added_converter(name))
             or (key == "consumer.consumerName" and is_added_source(name))
             or (key == "loader.loaderName" and is_added_loader(name))
         ):
-            yield key, name
-            continue
-        short = SIDE.sub("", key)
-        if short.startswith("spark.") or _is_kafka_code(_kafka_option(key), name):
-            yield key, short
+            yield _Code(key, (name,), name, _to_be_listed(name.partition(":")[0]))
+        elif short.startswith("spark.") or _is_kafka_code(_kafka_option(key), name):
+            loaded = _loaded_class(_kafka_option(key), name)
+            yield _Code(key, (short, key, loaded), *_advice(short, loaded))
+
+
+def _advice(short: str, loaded: str) -> tuple[str, str]:
+    """What may not be used, and what to do, for a key that is passed through."""
+    if _kafka_option(short) in COMMAND_PARTS:
+        # Not by the list: with the key in it, any task can run any command.
+        return (
+            "blanks, quotes and other signs of a shell",
+            "write letters, digits and _@./:- only, as this becomes part of a command",
+        )
+    if loaded:
+        # Not the key: with that in the list, a task can name any class. And the class is not
+        # shown, as a wrong line can have a secret in its place.
+        return "the class that it names", _to_be_listed("that class")
+    return short, _to_be_listed(short)
+
+
+def _to_be_listed(name: str) -> str:
+    return f"add {name} to it in cdcbus.properties, or use another"
 
 
 def _kafka_option(key: str) -> str:
@@ -187,15 +219,24 @@ def _is_kafka_code(option: str, value: str) -> bool:
     """Whether a client of Kafka would load code for an option, or run a command."""
     if not value:
         return False
-    if option == "sasl.jaas.config":
-        # Java takes the first word for the class, also where a comment or a quote begins there.
-        module = value.split()[0]
+    if option == LOGIN:
+        module = _loaded_class(option, value)
         # A placeholder that cannot be filled here is checked where it can.
         return module not in LOGINS and not module.startswith("${")
-    if option in ("sasl.kerberos.principal", "sasl.kerberos.keytab"):
+    if option in COMMAND_PARTS:
         # librdkafka puts them into a command for the shell, as they are.
         return KERBEROS_NAME.fullmatch(value) is None
     return KAFKA_CODE.fullmatch(option) is not None
+
+
+def _loaded_class(option: str, value: str) -> str:
+    """The one class that an option names; empty for other options."""
+    if option == LOGIN:
+        # Java takes the first word for the class, also where a comment or a quote begins there.
+        return re.split("[\0- ]", value)[0]
+    if option.endswith(".class"):
+        return value
+    return ""
 
 
 def _is_in_module(name: str, allowed: Iterable[str]) -> bool:

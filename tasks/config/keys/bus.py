@@ -421,8 +421,8 @@ BUS_KEYS: dict[str, Key] = by_name(
             NAMES,
             "",
             "What tasks can load on this machine: modules and entry points of sources, event "
-            "processors, converters and loaders, `spark.*` keys, and some `kafka.*` keys. `none`: "
-            "nothing. If unset, all.",
+            "processors, converters and loaders, `spark.*` keys, and some `kafka.*` keys and "
+            "classes. `none`: nothing. If unset, all.",
         ),
         Key(
             "http.bind",

@@ -118,6 +118,7 @@ def test_the_settings_own_files_are_not_limited(secrets: Path, tmp_path: Path) -
         ("kafka.sasl.login.class=", "none"),
         ("kafka.sasl.login.class=a.B", "kafka.sasl.login.class"),
         ("consumer.source.kafka.sasl.login.class=a.B", "kafka.sasl.login.class"),
+        ("kafka.sasl.login.class=a.B", "x,a.B"),
         ("kafka.sasl.kerberos.principal=cdc/h.example@EXAMPLE", "none"),
         (f"kafka.sasl.jaas.config={KAFKA}.plain.PlainLoginModule {LOGIN}", "none"),
         (f"consumer.source.kafka.sasl.jaas.config={KAFKA}.scram.ScramLoginModule {LOGIN}", "none"),
@@ -144,6 +145,8 @@ def test_what_is_named_or_built_in_is_loaded(line: str, allowed: str, tmp_path: 
         ("kafka.sasl.login.class=a.B", "none"),
         ("kafka.sasl.client.callback.handler.class=a.B", "none"),
         ("kafka.ssl.engine.factory.class=a.B", "none"),
+        ("kafka.sasl.login.class=a.B", "a"),
+        (f"kafka.sasl.jaas.config=aws.OtherModule {LOGIN}", "aws.IAMLoginModule"),
         ("kafka.metric.reporters=a.B", "none"),
         ("kafka.security.providers=a.B", "none"),
         ("kafka.config.providers=a", "none"),
@@ -163,6 +166,31 @@ def test_no_other_code_is_loaded(line: str, allowed: str, tmp_path: Path) -> Non
     (found, *_) = errors(line, f"node.modules={allowed}", tmp_path)
     assert found.startswith(line.partition("=")[0])
     assert "the setting node.modules of this machine" in found
+
+
+def test_a_login_module_is_allowed_by_its_class(tmp_path: Path) -> None:
+    line = f"kafka.sasl.jaas.config=aws.IAMLoginModule {LOGIN}"
+    # Clients outside Java have no such login, which is another error.
+    found = errors(line, "node.modules=x, aws.IAMLoginModule", tmp_path)
+    assert "node.modules" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"kafka.sasl.jaas.config=x.IAMLoginModule {LOGIN}",
+        "consumer.source.kafka.sasl.login.class=SECRET",
+        "kafka.sasl.kerberos.keytab=/etc/key tab",
+    ],
+)
+def test_the_sentence_does_not_advise_to_allow_all_that_a_key_can_load(
+    line: str, tmp_path: Path
+) -> None:
+    (found, *_) = errors(line, "node.modules=none", tmp_path)
+    _, _, advice = found.partition(": ")
+    assert "kafka." not in advice
+    assert "add that class to it" in advice or "write letters, digits and" in advice
+    assert "SECRET" not in advice
 
 
 @pytest.mark.parametrize("option", ["sasl.jaas.config", "sasl.kerberos.principal"])
