@@ -27,6 +27,8 @@ OWN_VARIABLES = "cdcbus.variables"
 OWN_FILES = "cdcbus.files"
 # Before a key that is passed through: it means the same without.
 SIDE = re.compile(r"^(consumer|loader)\.source\.(?=(kafka|spark)\.)")
+# What Java cuts from the ends of values; str.strip leaves most of these.
+JAVA_BLANKS = "".join(map(chr, range(33)))
 # Options of Kafka's clients for which Java loads classes, or librdkafka a library, or which are
 # commands.
 KAFKA_CODE = re.compile(
@@ -46,7 +48,7 @@ COMMAND_PARTS = {"sasl.kerberos.principal", "sasl.kerberos.keytab"}
 # Names, also with a placeholder that cannot be filled here.
 KERBEROS_NAME = re.compile(r"([A-Za-z0-9_@./:-]|\$\{[A-Za-z0-9_./:-]+\})+")
 # The content goes to the broker, or to the server that gives tokens.
-SENT_FILE = re.compile(r"sasl\.oauthbearer\.assertion\.(file|jwt\.template\.file)")
+SENT_FILE = re.compile(r"sasl\.oauthbearer\.assertion\.(file|(jwt\.)?template\.file)")
 SENT_URL = "sasl.oauthbearer.token.endpoint.url"
 
 
@@ -83,7 +85,7 @@ def forbidden_files(
     each with a sentence. Files that are only used to log in, as keys and certificates, are not
     limited."""
     for key, value in values.items():
-        option, path = _kafka_option(key), value.strip()
+        option, path = _kafka_option(key), value.strip(JAVA_BLANKS)
         # Java takes `url:file:` for `file:`.
         address = path.lower().removeprefix("url:")
         if option == SENT_URL and address.startswith("file:"):
@@ -170,7 +172,7 @@ def forbidden_code(
 
 def _named_code(values: Mapping[str, str]) -> Iterator[_Code]:
     for key, value in values.items():
-        name = value.strip()
+        name = value.strip(JAVA_BLANKS)
         short = SIDE.sub("", key)
         if (
             (key == "consumer.eventProcessor.className" and name)

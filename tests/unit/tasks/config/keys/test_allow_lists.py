@@ -74,6 +74,9 @@ def test_no_other_file_is_read_and_the_sentence_names_the_setting(
     [
         "kafka.sasl.oauthbearer.assertion.file={}",
         "consumer.source.kafka.sasl.oauthbearer.assertion.jwt.template.file={}",
+        "kafka.sasl.oauthbearer.assertion.template.file={}",
+        "kafka.sasl.oauthbearer.assertion.file=\\u0001{}",
+        "kafka.sasl.oauthbearer.token.endpoint.url=\\u0001file:{}\\u001b",
         "kafka.sasl.oauthbearer.token.endpoint.url=file://{}",
         "kafka.sasl.oauthbearer.token.endpoint.url=URL:File:{}",
         "kafka.SASL.OAUTHBEARER.token.endpoint.url=file:{}",
