@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kazoo.client import KazooClient
 
-from cdcbus.ops.services.offer import read_offer
+from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
@@ -39,8 +39,24 @@ def why_waiting(client: KazooClient, task_id: str) -> tuple[str, bool]:
         return f"no node takes it: {error}", False
 
 
+def could_run(client: KazooClient, node: NodeInfo, task_id: str) -> bool:
+    """Whether a node could run a task if it took tasks and had no others. Raises what calls to
+    ZooKeeper raise."""
+    try:
+        offer = _offer(client, task_id)
+    # No node can.
+    except ConfigError:
+        return False
+    has_room = len(offer.swimlanes) <= node.work_limit
+    return has_room and offer.is_for(node.node_id, node.environment)
+
+
+def _offer(client: KazooClient, task_id: str) -> Offer:
+    return read_offer(DistNodes(client).get(task_id) or {}, TaskNodes(client).swimlanes(task_id))
+
+
 def _reason(client: KazooClient, task_id: str) -> tuple[str, bool]:
-    offer = read_offer(DistNodes(client).get(task_id) or {}, TaskNodes(client).swimlanes(task_id))
+    offer = _offer(client, task_id)
     known = [info for info in BusNodes(client).all() if info.is_there]
     if not known:
         return "no node runs; start one: cdcbus node run", False

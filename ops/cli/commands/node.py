@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import click
 from cdcbus.ops.cli.options import bus_options, timeout_option, yes_option
 from cdcbus.ops.cli.output import json_option, print_json, print_table
 from cdcbus.ops.cli.task_argument import read_names
-from cdcbus.ops.services.scheduling import is_waiting, why_waiting
+from cdcbus.ops.services.scheduling import could_run, is_waiting, why_waiting
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.types import PATH_NAME
@@ -226,10 +226,10 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         # First: an order for a misspelled id would create a node that never ran.
-        before = _known(nodes, node_id, bus)
+        had = {*_known(nodes, node_id, bus).tasks}
         order_taking(nodes, node_id, False, operator())
-        after = _drained(nodes, node_id, bus, deadline)
-        waiting = _waiting(client, before.tasks, deadline)
+        after = _drained(nodes, node_id, bus, deadline, had)
+        waiting = _waiting(client, after, had, deadline)
     # The last report of a node that does not run can still name tasks.
     if not (after.is_there and after.tasks):
         ordered = f"takes no tasks until: cdcbus node resume {node_id}"
@@ -248,23 +248,30 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
     sys.exit(1)
 
 
-def _drained(nodes: BusNodes, node_id: str, bus: BusSettings, deadline: float) -> NodeInfo:
-    """The node, once it has no task or the time is over."""
+def _drained(
+    nodes: BusNodes, node_id: str, bus: BusSettings, deadline: float, had: set[str]
+) -> NodeInfo:
+    """The node, once it has no task or the time is over. Adds the tasks that it has meanwhile."""
     while True:
         info = _found(nodes, node_id, bus)
+        had.update(info.tasks)
         if not info.is_there or not info.tasks or time.monotonic() > deadline:
             return info
         time.sleep(0.3)
 
 
-def _waiting(client: KazooClient, task_ids: Iterable[str], deadline: float) -> dict[str, str]:
-    """The started tasks that no node has, each with the reason, once no node could still take one
-    of them or the time is over."""
+def _waiting(
+    client: KazooClient, node: NodeInfo, had: Collection[str], deadline: float
+) -> dict[str, str]:
+    """The started tasks that no node has and that this one had or could run, each with the reason,
+    once no node could still take one of them or the time is over."""
     tasks = TaskNodes(client)
     while True:
         reasons, could_be_taken = {}, False
-        for task_id in task_ids:
-            if is_waiting(status_of(tasks, task_id)):
+        # Not only those that it had: an earlier drain may have left some.
+        for task_id in tasks.ids():
+            is_asked = task_id in had or could_run(client, node, task_id)
+            if is_asked and is_waiting(status_of(tasks, task_id)):
                 reasons[task_id], could_one = why_waiting(client, task_id)
                 could_be_taken = could_be_taken or could_one
         if not could_be_taken or time.monotonic() > deadline:

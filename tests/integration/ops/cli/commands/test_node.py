@@ -51,6 +51,29 @@ def test_a_drain_names_the_tasks_that_no_other_node_takes(bus: Bus) -> None:
     bus("node", "drain", "gone")
 
 
+def test_a_second_drain_names_the_tasks_that_still_stand_still(bus: Bus) -> None:
+    """The node has given them back, so that its report names none; one may be what ends a restart
+    of all nodes."""
+    nodes = BusNodes(bus.client)
+    bus.load(resting_text("1084", "127.0.0.1:1", "t"))
+    bus.load(resting_text("of-n2", "127.0.0.1:1", "t", nodeId="n2"))
+    for task_id in ("1084", "of-n2"):
+        bus.tasks.want(task_id, is_working=True, by="ada")
+    for node_id, limit in (("n1", 9), ("n2", 0)):
+        assert nodes.register(node_id) is None
+        nodes.put_stat(node_id, {"workLimit": limit, "tasks": {}})
+    for _ in range(2):
+        drained = bus("node", "drain", "n1", code=1)
+        assert "task 1084 stands still: the nodes that may run it are full" in drained.stderr
+        assert "of-n2" not in drained.stderr  # n1 could not run it either
+    # A node that could take it is waited for.
+    nodes.put_stat("n2", {"workLimit": 9, "tasks": {}})
+    drained = bus("node", "drain", "n1", "--timeout", 1, code=1)
+    assert "no node has taken it yet, though n2 could" in drained.stderr
+    assert bus.tasks.claim("1084", "n2")
+    bus("node", "drain", "n1")
+
+
 def test_a_damaged_order_is_replaced_by_the_commands_that_it_names(bus: Bus) -> None:
     nodes = BusNodes(bus.client)
     bus.client.create(f"{NODES}/old/wanted", b'{"status":"LAZY"}', makepath=True)
