@@ -47,6 +47,47 @@ def all_inside(what: str, *names: str, prefix: str = "") -> dict[str, Rule]:
     return dict.fromkeys((prefix + name for name in names), inside(what))
 
 
+def producer_rules(prefix: str) -> dict[str, Rule]:
+    """The rules for options of Java's producer with this prefix, but the brokers' addresses.
+    librdkafka, which sends rows here, refuses names that only Java has."""
+    code = Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: only Java can load it; say what it does by other settings",
+    )
+    rules = {
+        "max.request.size": Rule("kafka.message.max.bytes"),
+        "buffer.memory": Rule("loader.source.queueBytes"),
+        "acks": inside("all replicas acknowledge each record"),
+        **dict.fromkeys(
+            ("enable.idempotence", "max.in.flight.requests.per.connection"),
+            inside("records are written idempotently"),
+        ),
+        **dict.fromkeys(
+            ("retries", "delivery.timeout.ms"),
+            inside("a record is resent until it is acknowledged"),
+        ),
+        "transactional.id": inside("loader.source.transaction=true derives one"),
+        **dict.fromkeys(
+            ("key.serializer", "value.serializer"), inside("see the finding on the form of records")
+        ),
+        **dict.fromkeys(
+            ("partitioner.class", "partitioner.ignore.keys"),
+            Rule(sentence="not carried over: a record's key decides its partition"),
+        ),
+        **all_inside(
+            "it is about Java's client",
+            "max.block.ms", "send.buffer.bytes", "receive.buffer.bytes", "metric.reporters",
+            "metrics.*", "auto.include.jmx.reporter", "partitioner.*", "metadata.max.idle.ms",
+            "socket.connection.setup.timeout.max.ms", "compression.*.level",
+        ),
+        **dict.fromkeys(("interceptor.classes", "*.class", "*.providers"), code),
+        "*": Rule(
+            convert=lambda made, key, value: made.put(f"kafka.{key.removeprefix(prefix)}", value)
+        ),
+    }  # fmt: skip
+    return {prefix + name: rule for name, rule in rules.items()}
+
+
 @dataclass(slots=True)
 class Conversion:
     """A task file in the making. `settings`: those of the other tool, as a converting function may

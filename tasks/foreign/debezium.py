@@ -18,6 +18,7 @@ from cdcbus.tasks.foreign.conversion import (
     fetch_keys,
     inside,
     literal_table,
+    producer_rules,
     yes,
 )
 from cdcbus.tasks.foreign.regexes import either, part_of_name, split_regexes
@@ -304,12 +305,6 @@ def _new_topics(made: Conversion, key: str, value: str) -> None:
         made.put("loader.source.createTopic", f"{partitions}:{replicas}")
 
 
-def _override(made: Conversion, key: str, value: str) -> None:
-    option = key.removeprefix("producer.override.")
-    if option != "bootstrap.servers":
-        made.put(f"kafka.{option}", value)
-
-
 def _sink(made: Conversion, key: str, value: str) -> None:
     if value != "kafka":
         made.error(
@@ -435,9 +430,8 @@ RULES: dict[str, Rule] = {
     "schema.history.internal": inside("the schema history is kept beside the position"),
     "database.history.*": inside("the schema history is kept beside the position"),
     "database.history": inside("the schema history is kept beside the position"),
-    "producer.override.key.serializer": inside(_FORM),
-    "producer.override.value.serializer": inside(_FORM),
-    "producer.override.*": Rule(convert=_override),
+    "producer.override.bootstrap.servers": Rule(convert=_done),
+    **producer_rules("producer.override."),
     # The second name of each is Debezium Server's.
     **dict.fromkeys(
         ("transforms*", "debezium.transforms*"),

@@ -14,6 +14,7 @@ from cdcbus.tasks.foreign.conversion import (
     all_inside,
     fetch_keys,
     inside,
+    producer_rules,
     yes,
 )
 from cdcbus.tasks.foreign.regexes import part_of_name
@@ -199,10 +200,7 @@ RULES: dict[str, Rule] = {
     "custom_producer.factory": Rule(convert=_producer),
     "kafka_topic": Rule(convert=_done),
     "kafka.bootstrap.servers": Rule("loader.source.servers"),
-    "kafka.acks": inside("all replicas acknowledge each record"),
-    "kafka.retries": inside("a record is resent until it is acknowledged"),
-    "kafka.enable.idempotence": inside("records are written idempotently"),
-    "kafka.*": Rule(convert=lambda made, key, value: made.put(key, value)),
+    **producer_rules("kafka."),
     "kafka_key_format": inside("the key is the text of the key columns"),
     "kafka_partition_hash": inside("keys are hashed as Kafka's own clients do"),
     "kafka_version": inside("any broker that answers is written to"),

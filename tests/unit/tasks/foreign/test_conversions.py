@@ -1,10 +1,13 @@
 """Settings of canal, Debezium and Maxwell as task files: every key is carried over, or said."""
 
 import re
+from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Producer
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.producer_options import producer_options
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.table_filter import TableFilter
@@ -357,6 +360,58 @@ def test_debezium_servers_options_of_kafka_are_carried_over() -> None:
     assert made.keys["loader.source.servers"] == "k9:9092"
     assert made.keys["kafka.security.protocol"] == "SSL"
     assert not [key for key in made.keys if "serializer" in key]
+
+
+JAVAS = {
+    "acks": "1",
+    "batch.size": "32768",
+    "buffer.memory": "67108864",
+    "client.id": "c",
+    "compression.gzip.level": "4",
+    "compression.type": "gzip",
+    "delivery.timeout.ms": "5000",
+    "enable.idempotence": "false",
+    "key.serializer": "org.x.StringSerializer",
+    "linger.ms": "10",
+    "max.block.ms": "1000",
+    "max.in.flight.requests.per.connection": "9",
+    "max.request.size": "2000000",
+    "metadata.max.idle.ms": "300000",
+    "metric.reporters": "a.B",
+    "metrics.num.samples": "3",
+    "partitioner.availability.timeout.ms": "5",
+    "receive.buffer.bytes": "-1",
+    "request.timeout.ms": "20000",
+    "retries": "3",
+    "send.buffer.bytes": "131072",
+    "socket.connection.setup.timeout.max.ms": "20000",
+    "ssl.truststore.type": "PEM",
+    "transactional.id": "x",
+}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "convert"),
+    [
+        ("debezium.sink.kafka.producer.", of_server),
+        ("producer.override.", of_debezium),
+        ("kafka.", of_maxwell),
+        ("kafka.", of_canal),
+    ],
+)
+def test_of_javas_options_come_only_those_that_the_producer_knows(
+    prefix: str, convert: Callable[..., Conversion]
+) -> None:
+    made = convert(**{prefix + name: value for name, value in JAVAS.items()})
+    task = inspect_text(task_text(made, made.tool), {}, sources=lambda _: None).task
+    assert isinstance(task, FetchTask)
+    Producer(producer_options(task.publish))  # raises for a name that it does not know
+    assert task.publish.kafka_options["message.max.bytes"] == "2000000"
+    assert task.publish.queue_bytes == 64 << 20
+    assert task.publish.kafka_options["linger.ms"] == "10"
+    assert not warned(made) & {f"{prefix}{name}" for name in JAVAS}
+    for name in ("interceptor.classes", "sasl.login.class"):
+        assert len(errors(convert(**{f"{prefix}{name}": "a.B"}))) == 1
 
 
 def test_another_connector_is_refused() -> None:
