@@ -72,6 +72,9 @@ class Vocabulary:
 MOST_BYTES: Final = 16 << 20
 """Of a file: more than any has, and little enough to read a wrong one."""
 
+MOST_HINTS: Final = 30
+"""The unknown keys of a file of which a similar known one is looked for."""
+
 TASK_FILE = Vocabulary(find_key, nearest_key, unknown_key_refusal)
 
 
@@ -138,10 +141,15 @@ def written_entries(
     of a key counts."""
     entries: dict[str, Entry] = {}
     numbers: set[str] = set()
+    unknown = 0
     for line, key, written in _pairs(text, diagnostics):
         if prefix := PREFIX.match(key):
             numbers.add(prefix[1])
             key = key[prefix.end() :]
+        unknown += vocabulary.find(key) is None
+        # The search takes a while, and a file with so many is another one.
+        if unknown > MOST_HINTS:
+            vocabulary = replace(vocabulary, nearest=lambda _: None)
         entry = _entry(key, written, line, diagnostics, vocabulary)
         if key in entries:
             diagnostics.warning(

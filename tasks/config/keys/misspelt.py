@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import lru_cache
 from typing import Final
 
 from cdcbus.tasks.config.keys.task import KEYS
@@ -39,7 +40,7 @@ def _nearly(written: str) -> str | None:
     """The known key that an unknown one must stand for: each part between dots equals that of the
     known key, or nearly does. None where there is no such key."""
     parts = _parts(written)
-    likeness, name = max((_likeness(parts, _parts(name)), name) for name in KEYS)
+    likeness, name = max((_likeness(parts, known), name) for name, known in _KNOWN.items())
     if likeness < ALIKE:
         return None
     return name
@@ -51,21 +52,35 @@ def _parts(key: str) -> list[str]:
 
 
 def _likeness(written: list[str], known: list[str]) -> float:
-    """The likeness of the least similar part, 0 to 1. Names that users choose are not compared."""
+    """The likeness of the least similar part, 0 to 1, or 0 where it is less than ALIKE. Names that
+    users choose are not compared."""
     open_end = known[-1] == "*" or known[-1].startswith("<")
     fixed = known[:-1] if open_end else known
     # A missing or an additional part makes another key; it is no typing error.
     if len(written) < len(known) or (len(written) > len(known) and not open_end):
         return 0.0
-    pairs = zip(fixed, written, strict=False)
-    return min((_part_likeness(*pair) for pair in pairs), default=0.0)
+    least = 1.0 if fixed else 0.0
+    for pair in zip(fixed, written, strict=False):
+        # At the first that is not alike: a wrong file can have thousands of unknown keys.
+        if (likeness := _part_likeness(*pair)) < ALIKE:
+            return 0.0
+        least = min(least, likeness)
+    return least
 
 
+@lru_cache(4096)
 def _part_likeness(known: str, written: str) -> float:
     if known == written or (known.startswith("<") and written):
         return 1.0
-    ratio = difflib.SequenceMatcher(None, known, written).ratio()
+    matcher = difflib.SequenceMatcher(None, known, written)
+    # Upper bounds, by the lengths and by the letters.
+    if matcher.real_quick_ratio() < ALIKE or matcher.quick_ratio() < ALIKE:
+        return 0.0
+    ratio = matcher.ratio()
     # Transposed letters.
     if len(known) > 2 and sorted(known) == sorted(written):
         return float(ratio > 0.5)
     return ratio
+
+
+_KNOWN: Final = {name: _parts(name) for name in KEYS}

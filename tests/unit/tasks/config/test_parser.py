@@ -4,7 +4,14 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
-from cdcbus.tasks.config.parser import Entry, read_entries, read_text
+from cdcbus.tasks.config.parser import (
+    MOST_HINTS,
+    Entry,
+    Vocabulary,
+    read_entries,
+    read_text,
+    written_entries,
+)
 
 
 def entries(text: str, **environ: str) -> tuple[dict[str, Entry], list[str]]:
@@ -207,3 +214,20 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_an_end_is_refused() -> None:
     with pytest.raises(ConfigError, match="is larger than 16 MiB"):
         read_text(Path("/dev/zero"), Diagnostics())
+
+
+def test_a_wrong_file_is_not_searched_for_thousands_of_similar_keys() -> None:
+    """A log that is pasted into the console's editor kept the process of the node busy."""
+    sought: list[str] = []
+
+    def nearest(written: str) -> str:
+        sought.append(written)
+        return "taskId"
+
+    found = Diagnostics()
+    text = "".join(f"unknown{number}=x\n" for number in range(10_000))
+    written_entries(text, found, Vocabulary(lambda _: None, nearest))
+    assert sought == [f"unknown{number}" for number in range(MOST_HINTS)]
+    assert len(found.found) == 10_000
+    assert found.found[MOST_HINTS - 1].sentence.endswith("did you mean taskId?")
+    assert found.found[MOST_HINTS].sentence.endswith("docs/configuration.md lists all keys")
