@@ -50,8 +50,9 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node as it reports itself. `is_there`: whether its process runs. `tasks`: swimlanes by
-    task. `silent_seconds`: since its last report."""
+    """A node as it reports itself. `is_there`: whether its process runs. `work_limit`: the
+    operators', where they have set one. `tasks`: swimlanes by task. `silent_seconds`: since its
+    last report."""
 
     node_id: str
     is_there: bool
@@ -188,7 +189,8 @@ class BusNodes:
             report.text("hostName"),
             report.text("address"),
             report.number("processId"),
-            report.number("workLimit"),
+            # What the node keeps within a second; it reports that later.
+            report.number("workLimit") if wish.work_limit is None else wish.work_limit,
             report.text("healthLevel"),
             report.text("healthLevelDesc"),
             tasks,

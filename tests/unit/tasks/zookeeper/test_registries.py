@@ -115,6 +115,10 @@ def test_a_node_is_known_by_its_report_and_away_without_its_lock(nodes: BusNodes
     away = nodes.info("n1")
     assert away is not None
     assert (away.status, away.used, away.work_limit) == ("away", 2, 10)
+    # At once, not only with the node's next report.
+    order_limit(nodes, "n1", 20, "ann")
+    limited = nodes.info("n1")
+    assert limited is not None and limited.work_limit == 20
     nodes.register("n1")
     [info] = nodes.all()
     assert (info.status, info.tasks) == ("working", {"7": ("orders", "users")})
