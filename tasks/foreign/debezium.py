@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.two_way import GTID_SOURCES
+from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.foreign.conversion import (
     NO_START,
     Conversion,
@@ -40,6 +41,7 @@ SNAPSHOTS = {
     "recovery": "never",
     "schema_only_recovery": "never",
 }
+UNWRAP = "io.debezium.transforms.ExtractNewRecordState"
 NEW_TOPICS = "topic.creation.default."
 TLS_MODES = {
     "disable": "disabled",
@@ -175,7 +177,9 @@ def _servers(made: Conversion) -> None:
     ):
         if servers := made.settings.get(key, "").strip():
             made.put("loader.source.servers", servers)
-            made.note(key, "taken for the brokers that rows go to; Kafka Connect's own count there")
+            # The producer's own options count before Kafka Connect's.
+            others = "" if key.startswith("producer.") else "; Kafka Connect's own count there"
+            made.note(key, f"taken for the brokers that rows go to{others}")
             return
     made.error(
         "bootstrap.servers",
@@ -303,6 +307,17 @@ def _new_topics(made: Conversion, key: str, value: str) -> None:
         made.warning(key, "not carried over: loader.source.createTopic=PARTITIONS:REPLICAS")
     else:
         made.put("loader.source.createTopic", f"{partitions}:{replicas}")
+
+
+def _transform(made: Conversion, key: str, value: str) -> None:
+    # `transforms`, which names all, or `transforms.<name>.<its setting>`.
+    before, _, after = key.partition("transforms")
+    names = [after.split(".")[1]] if after.startswith(".") else split_list(value)
+    kinds = {made.settings.get(f"{before}transforms.{each}.type", "").strip() for each in names}
+    if kinds == {UNWRAP}:
+        made.note(key, "not carried over: rows have no envelope here that it could take off")
+    else:
+        made.error(key, "not carried over: say what they do by mapper[i] or an event processor")
 
 
 def _sink(made: Conversion, key: str, value: str) -> None:
@@ -433,13 +448,8 @@ RULES: dict[str, Rule] = {
     "producer.override.bootstrap.servers": Rule(convert=_done),
     **producer_rules("producer.override."),
     # The second name of each is Debezium Server's.
-    **dict.fromkeys(
-        ("transforms*", "debezium.transforms*"),
-        Rule(
-            severity=Severity.ERROR,
-            sentence="not carried over: say what they do by mapper[i] or an event processor",
-        ),
-    ),
+    "transforms*": Rule(convert=_transform),
+    "debezium.transforms*": Rule(convert=_transform),
     **dict.fromkeys(
         ("predicates*", "debezium.predicates*"),
         Rule(severity=Severity.ERROR, sentence="not carried over: they belong to transforms"),

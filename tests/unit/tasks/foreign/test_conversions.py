@@ -349,6 +349,22 @@ def test_debezium_servers_own_settings_are_not_dropped_without_a_word() -> None:
     assert "quarkus.http.port" not in said(made)
 
 
+@pytest.mark.parametrize(("before", "convert"), [("debezium.", of_server), ("", of_debezium)])
+def test_what_takes_debeziums_envelope_off_needs_no_counterpart(
+    before: str, convert: Callable[..., Conversion]
+) -> None:
+    unwrap = {
+        f"{before}transforms": "unwrap",
+        f"{before}transforms.unwrap.type": debezium.UNWRAP,
+        f"{before}transforms.unwrap.add.fields": "op",
+    }
+    made = convert(**unwrap)
+    assert errors(made) == {} and unwrap.keys() <= said(made)
+    # With another one the list of both is an error, as rows would differ.
+    both = {f"{before}transforms": "unwrap,keep", f"{before}transforms.keep.type": "org.x.Filter"}
+    assert errors(convert(**{**unwrap, **both})).keys() == both.keys()
+
+
 def test_debezium_servers_options_of_kafka_are_carried_over() -> None:
     made = of_server(
         debezium__sink__type="kafka",
