@@ -49,6 +49,8 @@ def make_app(bus: WebBus) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # The size of a body is limited instead: all tasks of an overview can be ticked.
+        form_limits={"max_fields": auth.KNOWN_BODY_BYTES},
     )
     app.state.bus = bus
     for page in (

@@ -218,6 +218,11 @@ def test_who_is_known_may_send_the_text_of_a_large_task_and_strangers_little() -
     assert ask(BUS, "POST", "/login", BEARER, data=form).status_code == 303
 
 
+def test_a_form_may_have_a_field_for_each_of_thousands_of_tasks() -> None:
+    form = {"name": "ada", "token": TOKEN, "task": [f"shop-{each}" for each in range(3_000)]}
+    assert ask(BUS, "POST", "/login", BEARER, data=form).status_code == 303
+
+
 def test_every_answer_tells_browsers_to_be_careful() -> None:
     for path in ("/login", "/nowhere", "/api/openapi.json"):
         headers = ask(BUS, "GET", path, HERE).headers
