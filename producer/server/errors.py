@@ -30,7 +30,13 @@ _PASSING: Final = {
     *(3168, 3169, 9001, 9002, 9004),  # not ready, killed; ProxySQL reaches no server
     *(1045, 1129, 1130, 1251, 1698, 1862),  # logins
 }
-_CRASHED: Final = {126, 127, 144, 145}  # tables of MyISAM and Aria, until they are repaired
+# A table's file is damaged, in MyISAM and Aria until it is repaired; no tablespace.
+_DAMAGED: Final = {126, 127, 130, 131, 132, 134, 136, 140, 144, 145, 155, 175, 176, 194}
+# The operating system's numbers: a file that is missing, and one of another owner.
+_UNOPENED: Final = {2, 13}
+# A file that cannot be read, looked at or opened; the text says by which of these numbers.
+_OF_FILES: Final = {2, 9, 13, 29, 1016, 1024, 1030}
+_FILE_ERROR = re.compile(r"(?:Got error|Errcode|errno):? (\d+)", re.I)
 _ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
 # host blocked, host not allowed, password expired (twice), account locked (MySQL, MariaDB)
 _NOT_LET_IN = {1129, 1130, 1820, 1862, 3118, 4151}
@@ -100,8 +106,18 @@ def passes(error: pymysql.Error) -> bool:
     unknown column is an OperationalError, too."""
     code = code_of(error)
     # Numbers below are those of the server's file layer, as of a disk that is full.
-    is_of_server = (code >= 1000 and code not in OF_CLIENT) or code in _CRASHED
-    return isinstance(error, AWAY) and (not is_of_server or code in _PASSING)
+    is_of_server = code >= 1000 and code not in OF_CLIENT
+    may_pass = isinstance(error, AWAY) and (not is_of_server or code in _PASSING)
+    return may_pass and not _is_of_one_table(code, str(error.args[-1:]))
+
+
+def _is_of_one_table(code: int, text: str) -> bool:
+    """Whether an error of the server's files is one of a single table, which stays until somebody
+    mends the table."""
+    if code in _DAMAGED:
+        return True
+    number = _FILE_ERROR.search(text) if code in _OF_FILES else None
+    return number is not None and int(number[1]) in _DAMAGED | _UNOPENED
 
 
 def code_of(error: pymysql.Error) -> int:

@@ -95,6 +95,14 @@ BROKEN = [
     pymysql.OperationalError(1812, "Tablespace is missing for table `s`.`b`."),
     pymysql.OperationalError(1194, "Table 'b' is marked as crashed and should be repaired"),
     pymysql.InternalError(145, "Table './s/b' is marked as crashed and should be repaired"),
+    pymysql.InternalError(29, "File './s/b.MYD' not found (OS errno 2 - No such file)"),
+    pymysql.InternalError(29, "File './s/b.MYD' not found (Errcode: 13 \"Permission denied\")"),
+    pymysql.InternalError(13, "Can't get stat of './s/b.MYD' (OS errno 2 - No such file)"),
+    pymysql.InternalError(9, "Unexpected EOF found when reading file './s/b.MYD' (Errcode: 175)"),
+    pymysql.OperationalError(1016, "Can't open file: 'b.MYI' (errno: 145)"),
+    pymysql.OperationalError(1030, "Got error 127 from storage engine"),
+    pymysql.OperationalError(1030, 'Got error 130 "Incorrect file format" from storage engine'),
+    pymysql.OperationalError(1030, "Got error 176 - 'wrong crc' from storage engine"),
     pymysql.ProgrammingError(1146, "Table 's.b' doesn't exist"),
     pymysql.OperationalError(1429, "Unable to connect to foreign data source"),
 ]
@@ -102,7 +110,14 @@ OF_THE_SERVER = [
     pymysql.OperationalError(2013, "Lost connection"),
     pymysql.OperationalError(1053, "Server shutdown in progress"),
     pymysql.OperationalError(1205, "Lock wait timeout exceeded"),
-    pymysql.InternalError(24, "Out of resources when opening file (Errcode: 24)"),
+    pymysql.InternalError(23, "Out of resources when opening file './s/b.MYD' (OS errno 24)"),
+    pymysql.InternalError(29, "File './s/b.MYD' not found (OS errno 5 - Input/output error)"),
+    pymysql.InternalError(5, "Out of memory (Needed 1024 bytes)"),
+    pymysql.InternalError(20, "Disk is full writing '/tmp/x' (OS errno 28)"),
+    pymysql.InternalError(1, "Can't create/write to file '/tmp/x' (OS errno 13)"),
+    pymysql.OperationalError(1016, "Can't open file: './s/b.frm' (errno: 24)"),
+    pymysql.OperationalError(1030, 'Got error 28 "No space left on device" from storage engine'),
+    pymysql.OperationalError(1030, "Got error 122 - 'Internal error' from storage engine"),
 ]
 A, B = TableId("s", "a"), TableId("s", "b")
 
