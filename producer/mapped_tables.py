@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from itertools import filterfalse
 
@@ -41,10 +41,10 @@ def check_mapper(task: FetchTask) -> None:
             tables = list(filterfalse(is_own_table, tables))
         if not tables:
             return
-        schemas = reader.schemas(tables)
+        schemas, unopened = reader.schemas(tables)
     if wrong := list(unfit(task, schemas)):
         raise ConfigError("; ".join(wrong))
-    for sentence in idle(task, schemas):
+    for sentence in idle(task, schemas, unopened):
         LOG.warning("%s", sentence)
 
 
@@ -63,14 +63,18 @@ def unfit(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]
             yield str(error)
 
 
-def idle(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]:
+def idle(
+    task: FetchTask, schemas: dict[TableId, TableSchema], unopened: Collection[TableId] = ()
+) -> Iterator[str]:
     """Yields a sentence for each rule that withholds something and has no table, and for each
-    column that rules withhold or choose, and that no table has."""
+    column that rules withhold or choose, and that no table has; tables that are `unopened` may have
+    any column."""
     # An event processor may move rows to other tables, and rename columns.
     if task.transform.processor:
         return
     rules = task.transform.rules
     mapper = Mapper(rules)
-    yield from idle_rules(mapper, rules, schemas)
-    columns = {name: schema.names for name, schema in schemas.items()}
-    yield from idle_columns(mapper, columns)
+    yield from idle_rules(mapper, rules, [*schemas, *unopened])
+    if not unopened:
+        columns = {name: schema.names for name, schema in schemas.items()}
+        yield from idle_columns(mapper, columns)

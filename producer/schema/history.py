@@ -22,6 +22,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import IntEnum
 
 from cdcbus.plugins.contracts import SchemaStore
@@ -36,7 +37,7 @@ from cdcbus.producer.decoding.table_map import TableMap
 from cdcbus.producer.schema.completion import completed, fits, shape, with_open_types
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 from cdcbus.producer.schema.history_codec import Followed
-from cdcbus.producer.schema.schema_reader import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader, UnopenedTable
 from cdcbus.producer.schema.table_search import TableSearch
 from cdcbus.producer.schema.table_versions import TableVersions
 
@@ -146,7 +147,8 @@ class SchemaHistory:
 
     def complete(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
         """Returns the table map at `place`, completed with the columns that the table had then.
-        Raises UnreadableEvent with both shapes if they do not fit or are not known."""
+        Raises UnreadableEvent with both shapes if they do not fit or are not known, and
+        UnopenedTable."""
         self._need(Scope.ALL, place)
         table = self._search.folded(table_map.table)
         state = self._versions.at(table, place)
@@ -163,7 +165,7 @@ class SchemaHistory:
 
     def typed(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
         """Returns the complete table map at `place` with the column types that it leaves open.
-        Raises UnreadableEvent, naming the columns, if they are not known."""
+        Raises UnreadableEvent, naming the columns, if they are not known, and UnopenedTable."""
         self._need(Scope.OPEN_TYPES, place)
         columns = [column.name for column in table_map.columns if is_open(column)]
         found = self._with_open_types(table_map, columns, place)
@@ -338,7 +340,10 @@ class SchemaHistory:
             return found[table] if table in found else self._versions.before(table, place)
 
         def known(table: TableId) -> TableSchema | None:
-            return self._search.known(table, place) if self._is_tracked(table) else None
+            # A table that the server cannot open is needed by its rows only.
+            with suppress(UnopenedTable):
+                return self._search.known(table, place) if self._is_tracked(table) else None
+            return None
 
         def charset(schema: str) -> str:
             return self._search.charset(schema, place)
@@ -371,7 +376,8 @@ class SchemaHistory:
     # What a table was
 
     def _found(self, table_map: TableMap, place: BinlogCoordinates) -> TableSchema:
-        """Finds the columns of a table without a version. Raises UnreadableEvent if none fit."""
+        """Finds the columns of a table without a version. Raises UnreadableEvent if none fit, and
+        UnopenedTable."""
         for schema in self._search.candidates(self._search.folded(table_map.table), place):
             if fits(table_map, schema):
                 return schema
@@ -381,11 +387,30 @@ class SchemaHistory:
         self, table_map: TableMap, columns: list[str], place: BinlogCoordinates
     ) -> TableMap | None:
         """Completes the types of the columns from the first source that knows them; None if none
-        does."""
+        does. Raises UnopenedTable."""
         table = self._search.folded(table_map.table)
         state = self._versions.at(table, place)
         if isinstance(state, TableSchema) and (found := with_open_types(table_map, state)):
             return found
+        unopened = None
+        try:
+            if found := self._typed_as_now(table_map, columns, place):
+                return found
+        except UnopenedTable as error:
+            unopened = error
+        replayed = self._search.replayed(table, place)
+        if replayed and (found := with_open_types(table_map, replayed)):
+            self._versions.keep({table: replayed}, place)
+            return found
+        if unopened:
+            raise unopened
+        return None
+
+    def _typed_as_now(
+        self, table_map: TableMap, columns: list[str], place: BinlogCoordinates
+    ) -> TableMap | None:
+        """As `_with_open_types`, from what the table is now, or was before later DDL."""
+        table = self._search.folded(table_map.table)
         known = self._search.known(table, place)
         if known:
             self._versions.keep({table: known}, place)
@@ -394,13 +419,7 @@ class SchemaHistory:
         # If DDL has left these columns unchanged, the later table still has their types. It is not
         # kept as a version, as its other columns may have changed.
         known = self._search.known(table, place, columns)
-        if known and (found := with_open_types(table_map, known)):
-            return found
-        replayed = self._search.replayed(table, place)
-        if replayed and (found := with_open_types(table_map, replayed)):
-            self._versions.keep({table: replayed}, place)
-            return found
-        return None
+        return with_open_types(table_map, known) if known else None
 
     # Names
 

@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from cdcbus.plugins.errors import SourceMisconfigured
+from cdcbus.plugins.errors import SourceMisconfigured, SourceUnavailable
 from cdcbus.plugins.rowchange import TableId, type_without_comment
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, BinlogCoordinates
 from cdcbus.producer.ddl.table_changes import lower_case
@@ -54,6 +54,10 @@ _SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"
 
 class HiddenColumns(SourceMisconfigured):
     """The user may not SELECT all columns of a table: the others do not seem to exist."""
+
+
+class UnopenedTable(SourceUnavailable):
+    """The server cannot open a table, as one that is damaged, until somebody mends it."""
 
 
 class SchemaReader:
@@ -118,8 +122,11 @@ class SchemaReader:
         return [TableId(*row) for row in rows]
 
     def read(self, table: TableId) -> tuple[TableSchema | None, BinlogCoordinates]:
-        """Returns the table, None if `read_all` omits it, and the place."""
-        found, place = self.read_all([table])
+        """Returns the table, None if it does not exist or the user may not read it, and the place.
+        Raises UnopenedTable."""
+        found, unopened, place = self._read_all([table])
+        if unopened:
+            raise UnopenedTable(unopened[table])
         return found.get(table), place
 
     def read_whole(self, table: TableId) -> TableSchema | None:
@@ -160,47 +167,56 @@ class SchemaReader:
         """Returns the tables that exist and that the user may read, and a place in the binlog at
         which they are as read: no DDL on them is in progress there. Warns of tables that the server
         cannot open."""
-        with self.held(tables, omits_broken=True) as there:
+        found, unopened, place = self._read_all(tables)
+        _warn(unopened)
+        return found, place
+
+    def _read_all(
+        self, tables: Iterable[TableId]
+    ) -> tuple[dict[TableId, TableSchema], dict[TableId, str], BinlogCoordinates]:
+        unopened: dict[TableId, str] = {}
+        with self.held(tables, unopened) as there:
             found = self._schemas(there)
             # While the locks are held, so that no DDL comes between reading and this place.
-            return found, self.end()
+            return found, unopened, self.end()
 
-    def schemas(self, tables: Iterable[TableId]) -> dict[TableId, TableSchema]:
-        """As `read_all`, without the place."""
-        with self.held(tables, omits_broken=True) as there:
-            return self._schemas(there)
+    def schemas(
+        self, tables: Iterable[TableId]
+    ) -> tuple[dict[TableId, TableSchema], dict[TableId, str]]:
+        """Returns the tables that exist and that the user may read, and those that the server
+        cannot open, each with a sentence that says why, of which it warns."""
+        unopened: dict[TableId, str] = {}
+        with self.held(tables, unopened) as there:
+            found = self._schemas(there)
+        _warn(unopened)
+        return found, unopened
 
     @contextmanager
     def held(
-        self, tables: Iterable[TableId], *, omits_broken: bool = False
+        self, tables: Iterable[TableId], unopened: dict[TableId, str] | None = None
     ) -> Iterator[list[TableId]]:
         """Locks the tables against DDL, without which MariaDB and MySQL 5.7 may leave out in
         information_schema what is there. Yields those that exist and that the user may read.
-        `omits_broken`: those that the server cannot open are left out, with a warning."""
+        `unopened` takes those that the server cannot open; without it, its error is raised."""
         self._ask("BEGIN")
         try:
             # in the order in which the server itself locks the tables of a RENAME
-            yield [
-                table
-                for table in sorted(set(tables))
-                if self._is_there(table, omits_broken=omits_broken)
-            ]
+            yield [table for table in sorted(set(tables)) if self._is_there(table, unopened)]
         finally:
             # else the lost connection would hide what it was lost by
             if self._connection.open:
                 self._ask("ROLLBACK")
 
-    def _is_there(self, table: TableId, *, omits_broken: bool) -> bool:
+    def _is_there(self, table: TableId, unopened: dict[TableId, str] | None) -> bool:
         try:
             return self._selects("1", table, _NOT_THERE)
         except pymysql.Error as error:
-            if not omits_broken or passes(error):
+            if unopened is None or passes(error):
                 raise
-            LOG.warning(
-                "source table %s cannot be opened, so its columns are not known: the server says "
-                "%s; repair or drop it, or leave it out of the task's tables",
-                table,
-                " ".join(map(str, error.args)),
+            said = " ".join(" ".join(map(str, error.args)).split())
+            unopened[table] = (
+                f"source table {table} cannot be opened, so its columns are not known: the server "
+                f"says {said}; repair or drop it, or leave it out of the task's tables"
             )
             return False
 
@@ -367,3 +383,8 @@ def _is_lost(error: pymysql.err.MySQLError) -> bool:
     code = error.args[0] if error.args else None
     # From 2000 to 2999 are the client's own errors.
     return not isinstance(code, int) or 2000 <= code < 3000 or code in _ENDED
+
+
+def _warn(unopened: Mapping[TableId, str]) -> None:
+    for sentence in unopened.values():
+        LOG.warning("%s", sentence)

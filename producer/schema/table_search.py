@@ -28,7 +28,7 @@ from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, ma
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.schema.ddl_ahead import DdlAhead
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
-from cdcbus.producer.schema.schema_reader import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader, UnopenedTable
 from cdcbus.producer.schema.table_versions import TableVersions
 
 
@@ -72,7 +72,7 @@ class TableSearch:
     ) -> TableSchema | None:
         """The table at `place`: a later version of it, else the current table, if no DDL between
         changes the table, or, with `columns`, none of these; else None. If it was renamed, its
-        later names are followed."""
+        later names are followed. Raises UnopenedTable."""
         name = table
         at = place
         until = self._versions.next_place(table, place) or self._reader.end()
@@ -129,10 +129,19 @@ class TableSearch:
         return now is not None
 
     def candidates(self, table: TableId, place: BinlogCoordinates) -> Iterator[TableSchema]:
-        """Yields what the table may have been at `place`, most certain first."""
-        for find in (self.known, self.replayed):
-            if found := find(table, place):
-                yield found
+        """Yields what the table may have been at `place`, most certain first. Raises UnopenedTable
+        at the end, if that hides one."""
+        unopened = None
+        try:
+            known = self.known(table, place)
+        except UnopenedTable as error:
+            known, unopened = None, error
+        if known:
+            yield known
+        if replayed := self.replayed(table, place):
+            yield replayed
+        if unopened:
+            raise unopened
 
     def replayed(self, table: TableId, place: BinlogCoordinates) -> TableSchema | None:
         """The table at `place`, replayed from all DDL before it that the binlog still has. Most

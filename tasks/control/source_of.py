@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,10 +64,12 @@ class MappedTable:
 @dataclass(frozen=True, slots=True)
 class Mapped:
     """`tables`: sorted by name, one entry per target table. `unreadable`: source tables that would
-    be among them, but that the user may not read -> their target tables."""
+    be among them, but cannot be read -> their target tables. `unopened`: those of them that the
+    server cannot open -> a sentence that says why; the user may not read the others."""
 
     tables: list[MappedTable]
     unreadable: Mapping[TableId, Sequence[TableId]]
+    unopened: Mapping[TableId, str] = field(default_factory=dict)
 
 
 def consumer_task(word: str, bus: BusSettings, uses: Uses) -> LoadTask:
@@ -263,7 +265,7 @@ def mapped_tables(feed: Feed, connection: Connection) -> Mapped:
     reader = SchemaReader(connection)
     topics = topics_of(feed, sorted(reader.tables()))
     mapper = feed.load.mapper
-    schemas = reader.schemas(list(topics)) if topics else {}
+    schemas, unopened = reader.schemas(list(topics)) if topics else ({}, {})
     found = []
     for table, schema in schemas.items():
         columns = tuple(Column(column.name, record_type(column)) for column in schema.columns)
@@ -280,7 +282,8 @@ def mapped_tables(feed: Feed, connection: Connection) -> Mapped:
             "consumer.source.filter, consumer.includes and excludes, GRANT SELECT on the tables, "
             "or name another fetch task with --source FILE"
         )
-    return Mapped(sorted(found, key=lambda each: (each.source.id, each.target)), unreadable)
+    found.sort(key=lambda each: (each.source.id, each.target))
+    return Mapped(found, unreadable, unopened)
 
 
 def _unreadable(reader: SchemaReader, missing: Set[TableId]) -> list[TableId]:
@@ -290,14 +293,22 @@ def _unreadable(reader: SchemaReader, missing: Set[TableId]) -> list[TableId]:
     return sorted(missing & set(reader.tables()))
 
 
-def unreadable_reason(tables: Iterable[TableId]) -> str:
-    """The sentence about source tables that the user may not read."""
-    names = ", ".join(map(str, tables))
-    return (
-        f"source table {names} is there and belongs to the task, but the fetch task's user may not "
-        "read it: GRANT SELECT on it, or leave it out (consumer.source.filter of the fetch task, "
-        "consumer.excludes of the consumer task)"
-    )
+def unreadable_reason(tables: Iterable[TableId], unopened: Mapping[TableId, str]) -> str:
+    """The sentences about source tables that cannot be read; see `Mapped`."""
+    hidden = []
+    sentences = []
+    for table in tables:
+        if table in unopened:
+            sentences.append(unopened[table])
+        else:
+            hidden.append(str(table))
+    if hidden:
+        sentences.append(
+            f"source table {', '.join(hidden)} is there and belongs to the task, but the fetch "
+            "task's user may not read it: GRANT SELECT on it, or leave it out "
+            "(consumer.source.filter of the fetch task, consumer.excludes of the consumer task)"
+        )
+    return "; ".join(sentences)
 
 
 def unseen(load: LoadTask, seen: Iterable[TableId]) -> list[str]:

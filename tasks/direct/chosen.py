@@ -37,7 +37,7 @@ def checked_tables(
                 if _is_wanted(table, its, names, known):
                     unreadable.append(table)
             if unreadable:
-                raise ConfigError(unreadable_reason(unreadable))
+                raise ConfigError(unreadable_reason(unreadable, both.unopened))
             for mapped in both.tables:
                 table = mapped.source.id
                 seen.append(table)

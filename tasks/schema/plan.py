@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
@@ -122,13 +122,15 @@ class TablePlan:
 class SchemaPlan:
     """All target tables of a task, and their missing schemas. `schemas`: the statements that create
     these, if asked for. `unseen`: tables that the task names, and the source does not show; and
-    those that the source shows, but that cannot be read."""
+    those that the source shows, but that cannot be read. `unopened`: those of them that the source
+    cannot open -> a sentence that says why."""
 
     dialect: str
     tables: tuple[TablePlan, ...]
     missing_schemas: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    unopened: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def head(self) -> list[str]:
@@ -174,7 +176,7 @@ def make_plan(
 ) -> SchemaPlan:
     """The plan from the source's tables and the target's; changes nothing. Raises CdcError."""
     assert isinstance(load.target, JdbcTarget)
-    found, unreadable, by_feed = _described(feeds)
+    found, unreadable, unopened, by_feed = _described(feeds)
     names = unseen_of(load, [*(each.source.id for each, _ in found), *unreadable])
     unseen = (*names, *map(str, unreadable))
     url = read_url(load.target)
@@ -184,7 +186,7 @@ def make_plan(
         target = Target(dialect, zero_date=load.target.zero_date)
         for table in _defined(load, found, target):
             tables.append(TablePlan(table, None, _statements(table, dialect, with_indexes)))
-        return SchemaPlan(dialect, tuple(tables), unseen=unseen)
+        return SchemaPlan(dialect, tuple(tables), unseen=unseen, unopened=unopened)
     schemas = set()
     # For cdcbus_position, which is stored there.
     if named := url.arguments.get("database"):
@@ -210,17 +212,22 @@ def make_plan(
     made = []
     if with_schemas:
         made = [create_schema(each, dialect) for each in missing]
-    return SchemaPlan(dialect, tuple(tables), tuple(missing), tuple(made), unseen)
+    return SchemaPlan(dialect, tuple(tables), tuple(missing), tuple(made), unseen, unopened)
 
 
 def _described(
     feeds: Sequence[Feed],
 ) -> tuple[
-    list[tuple[MappedTable, TableDetails]], list[TableId], list[list[tuple[TableId, TableId]]]
+    list[tuple[MappedTable, TableDetails]],
+    list[TableId],
+    dict[str, str],
+    list[list[tuple[TableId, TableId]]],
 ]:
-    """The tables, those that cannot be read, and the names of source and target by feed."""
+    """The tables, those that cannot be read, why the source cannot open some of these, and the
+    names of source and target by feed."""
     found = []
     unreadable: list[TableId] = []
+    unopened: dict[str, str] = {}
     by_feed = []
     for feed in feeds:
         with source_connection(feed.fetch.source, READ_SECONDS) as connection:
@@ -228,6 +235,7 @@ def _described(
             mapped = both.tables
             by_feed.append([(each.source.id, each.target) for each in mapped])
             unreadable += both.unreadable
+            unopened |= {str(table): why for table, why in both.unopened.items()}
             reader = SchemaReader(connection)
             with reader.held({each.source.id for each in mapped}) as there:
                 for table in there:
@@ -240,7 +248,7 @@ def _described(
                     "being replaced by another, do this again when that is done"
                 )
             found.append((each, details[each.source.id]))
-    return found, unreadable, by_feed
+    return found, unreadable, unopened, by_feed
 
 
 def _defined(

@@ -223,7 +223,7 @@ def verify(
     """Compares each target table in turn. Yields its report, and its comparison, None where that
     failed. `tables`: only these, by their names at the source or at the target. Raises ConfigError
     for an unknown name."""
-    groups, unreadable = _grouped(opened, tables)
+    groups, unreadable, unopened = _grouped(opened, tables)
     if not tables:
         # Only where all tables are compared: with --table the others are not expected.
         seen = [*chain(*unreadable.values()), *chain(*map(_source_names, groups.values()))]
@@ -235,7 +235,7 @@ def verify(
             for report in gone_reports(opened, seen, {*groups, *unreadable}, _others):
                 yield report, None
     for target, sources in unreadable.items():
-        error = unreadable_reason(sources)
+        error = unreadable_reason(sources, unopened)
         yield TableReport(str(target), list(map(str, sources)), error=error), None
     twins = _merged_twins(opened, groups)
     for target, mapped in groups.items():
@@ -321,13 +321,15 @@ def _merged_twins(opened: Opened, groups: Groups) -> dict[TableId, str]:
 FedTables = list[tuple[Feed, MappedTable]]
 Groups = dict[TableId, FedTables]
 Unreadable = dict[TableId, list[TableId]]
+Unopened = dict[TableId, str]
 
 
-def _grouped(opened: Opened, tables: Sequence[str]) -> tuple[Groups, Unreadable]:
-    """The source tables of each target table; those that cannot be read apart. `tables`: see
-    `verify`."""
+def _grouped(opened: Opened, tables: Sequence[str]) -> tuple[Groups, Unreadable, Unopened]:
+    """The source tables of each target table; those that cannot be read apart, and why the source
+    cannot open some of these. `tables`: see `verify`."""
     found: Groups = {}
     unreadable: Unreadable = {}
+    unopened: Unopened = {}
     for feed in opened.feeds:
         mapped = mapped_tables(feed, opened.sources[feed.place])
         for each in mapped.tables:
@@ -335,8 +337,9 @@ def _grouped(opened: Opened, tables: Sequence[str]) -> tuple[Groups, Unreadable]
         for source, targets in mapped.unreadable.items():
             for target in targets:
                 unreadable.setdefault(target, []).append(source)
+        unopened |= mapped.unopened
     if not tables:
-        return found, unreadable
+        return found, unreadable, unopened
     names: dict[TableId, list[TableId]] = {}
     for target in [*found, *unreadable]:
         sources = _source_names(found.get(target, ()))
@@ -353,6 +356,7 @@ def _grouped(opened: Opened, tables: Sequence[str]) -> tuple[Groups, Unreadable]
     return (
         {target: mapped for target, mapped in found.items() if target in chosen},
         {target: sources for target, sources in unreadable.items() if target in chosen},
+        unopened,
     )
 
 

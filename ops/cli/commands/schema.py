@@ -139,10 +139,11 @@ def _planned(
 
 def _print(found: SchemaPlan) -> None:
     for name in found.unseen:
-        click.echo(
-            f"-- source table {name} belongs to the task, and the fetch task's user may not read "
-            "it, or the source shows no such table, or the fetch task's filter leaves it out"
+        why = (
+            f"source table {name} belongs to the task, and the fetch task's user may not read it, "
+            "or the source shows no such table, or the fetch task's filter leaves it out"
         )
+        click.echo(f"-- {found.unopened.get(name, why)}")
     if not found.tables:
         click.echo(f"-- {NO_TABLE}")
     for name in found.missing_schemas:

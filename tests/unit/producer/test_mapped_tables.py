@@ -82,6 +82,15 @@ def test_a_column_that_some_table_of_a_rule_has_is_withheld() -> None:
     assert list(idle(replace(TASK, transform=RowTransform((rule,))), both)) == []
 
 
+def test_a_table_that_cannot_be_opened_may_have_what_no_other_has() -> None:
+    users = TableId("shop", "users")
+    of_all = MapperRule(ignored=frozenset(("mail",)))
+    of_users = MapperRule(table=("users", "users"), masks={"mail": Mask("hash")})
+    task = replace(TASK, transform=RowTransform((of_users, of_all)))
+    assert len(list(idle(task, SCHEMAS))) == 2
+    assert list(idle(task, SCHEMAS, [users])) == []
+
+
 def test_what_an_event_processor_makes_of_rows_is_unknown() -> None:
     rule = MapperRule(ignored=frozenset(("pen",)))
     transform = RowTransform((rule,), processor="shop:rename")

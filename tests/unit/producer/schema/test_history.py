@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.plugins.errors import PositionLost
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
@@ -18,7 +19,7 @@ from cdcbus.producer.decoding.table_map import TableMap
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.schema.history_codec import FOLLOWED
-from cdcbus.producer.schema.schema_reader import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader, UnopenedTable
 from cdcbus.producer.schema.table_versions import MemorySchemas
 
 TABLE = TableId("s", "t")
@@ -44,6 +45,7 @@ class Server:
         self.first_file, self.now = 1, at(1, 1000)
         self.created_at_ms = 1000
         self.sizes: dict[int, int] = {}  # of files that have lost their end
+        self.is_broken = False  # it cannot open its table
 
     def still_there(self, place: BinlogCoordinates) -> BinlogCoordinates:
         for number, size in self.sizes.items():
@@ -61,13 +63,23 @@ class Server:
         return [TABLE]
 
     def read(self, table: TableId) -> tuple[TableSchema, BinlogCoordinates]:
+        if self.is_broken:
+            raise UnopenedTable(f"source table {table} cannot be opened: the server says 1194")
         return self.read_all([table])[0][table], self.now
 
     def read_all(
         self, tables: Sequence[TableId]
     ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
+        if self.is_broken:
+            return {}, self.now
         columns = tuple(TableColumn(name, "int", "", True) for name in self.names)
         return dict.fromkeys(tables, TableSchema(columns, (), "utf8mb4")), self.now
+
+    def default_charset(self, _: str) -> str:
+        return "utf8mb4"
+
+    def files(self) -> list[BinlogCoordinates]:
+        return [self.start()]
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
         if self.still_there(after) != after:
@@ -216,3 +228,37 @@ def test_a_history_says_that_it_was_read_on_from_once_that_is_so() -> None:
     # What was followed is not undone where reading begins earlier.
     assert stored(at(1, 400), is_begun=True) == (500, True)
     assert stored(at(1, 600), is_begun=False) == (600, True)
+
+
+def broken() -> tuple[Server, SchemaHistory]:
+    """A server that cannot open its table, and a history that begins there."""
+    server = Server()
+    server.is_broken = True
+    started = history(server, {})
+    list(started.begin(at(1, 900)))
+    return server, started
+
+
+def test_rows_of_a_table_that_cannot_be_opened_wait_until_it_is_repaired() -> None:
+    server, started = broken()
+    row = TableMap(TABLE, (BinlogColumn("u", TYPE.STRING, (16, 0), charset="binary"),))
+    for read in (partial(names, started), partial(started.typed, row)):
+        with pytest.raises(SourceUnavailable, match="cannot be opened: the server says 1194"):
+            read(at(1, 950))
+    server.is_broken = False
+    assert names(started, at(1, 950)) == ["a", "b"]
+
+
+def test_a_table_that_cannot_be_opened_is_taken_from_ddl_that_shows_it() -> None:
+    server, started = broken()
+    create = b"CREATE TABLE t (c INT, d INT)"
+    server.statements = [Statement(at(1, 500), 1, "s", create)]
+    assert names(started, at(1, 950)) == ["c", "d"]
+
+
+def test_ddl_of_a_table_that_cannot_be_opened_stops_nothing() -> None:
+    server, started = broken()
+    server.statements = [swap(at(1, 950))]
+    started.follow(server.statements[0], at(1, 900))
+    with pytest.raises(SourceUnavailable, match="1194"):
+        names(started, at(1, 960))

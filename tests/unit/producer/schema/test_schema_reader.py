@@ -11,7 +11,7 @@ import pytest
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.schema import schema_reader
-from cdcbus.producer.schema.schema_reader import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader, UnopenedTable
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,24 @@ def test_a_table_that_cannot_be_opened_is_left_out(
 ) -> None:
     asked, error = reader
     found, _ = asked.read_all([A, B])
-    assert list(found) == list(asked.schemas([A, B])) == [A]
+    schemas, unopened = asked.schemas([A, B])
+    assert list(found) == list(schemas) == [A]
     is_there = error.args[0] != 1146
+    assert (B in unopened) is is_there
     assert (
         f"table s.b cannot be opened, so its columns are not known: the server says "
         f"{error.args[0]} {error.args[1]}" in caplog.text
     ) is is_there
+
+
+@pytest.mark.parametrize("reader", [BROKEN[0], BROKEN[4]], indirect=True)
+def test_who_needs_a_table_that_cannot_be_opened_is_told_why(
+    reader: tuple[SchemaReader, pymysql.Error], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, error = reader
+    with pytest.raises(UnopenedTable, match=f"table s.b cannot be opened.*says {error.args[0]} "):
+        asked.read(B)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("reader", [*BROKEN[:1], *OF_THE_SERVER], indirect=True)

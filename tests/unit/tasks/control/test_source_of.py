@@ -20,6 +20,7 @@ from cdcbus.tasks.control.source_of import (
     mapped_tables,
     record_type,
     source_connection,
+    unreadable_reason,
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.run import run_direct
@@ -203,7 +204,8 @@ def test_a_columns_type_is_spelled_as_in_records(written: str, record: str) -> N
 
 class Source:
     """Addresses of servers, some of which are `away`, and the tables of those that are there.
-    `unreadable`: those that the user may not read; `dropping`: those that are dropped next."""
+    `unreadable`: those that the user may not read; `broken`: those that the server cannot open;
+    `dropping`: those that are dropped next."""
 
     TABLES = ("orders", "parts", "secret")
 
@@ -211,6 +213,7 @@ class Source:
         self.tried: list[str] = []
         self.away, self.closed = away, 0
         self.unreadable, self.dropping, self.dropped = set[str](), set[str](), set[str]()
+        self.broken = set[str]()
         monkeypatch.setattr(servers, "connect", self._connect)
         monkeypatch.setattr(servers, "identity", lambda connection: f"server-{connection.host}")
         monkeypatch.setattr(source_of, "SchemaReader", lambda _: self)
@@ -229,12 +232,18 @@ class Source:
     def tables(self) -> list[TableId]:
         return [TableId("shop", name) for name in self.TABLES if name not in self.dropped]
 
-    def schemas(self, tables: list[TableId]) -> dict[TableId, TableSchema]:
+    def schemas(
+        self, tables: list[TableId]
+    ) -> tuple[dict[TableId, TableSchema], dict[TableId, str]]:
         self.dropped |= self.dropping
-        tables = [each for each in tables if each.table not in self.dropped | self.unreadable]
+        hidden = self.dropped | self.unreadable | self.broken
+        broken = {
+            each: f"{each} cannot be opened: 1194" for each in tables if each.table in self.broken
+        }
+        tables = [each for each in tables if each.table not in hidden]
         columns = tuple(TableColumn(name, "int", is_nullable=False) for name in ("id", "a"))
         schema = TableSchema(columns, (UniqueKey("PRIMARY", ("id",)),))
-        return dict.fromkeys(tables, schema)
+        return dict.fromkeys(tables, schema), broken
 
 
 def addresses(*hosts: str) -> SourceConfig:
@@ -315,6 +324,20 @@ def test_a_table_that_is_listed_but_cannot_be_read_is_told_from_one_just_dropped
     mapped = tables_of(tmp_path, bus, "mapper[0].schema=shop,copy\n")
     assert [str(each.source.id) for each in mapped.tables] == ["shop.orders"]
     assert mapped.unreadable == {TableId("shop", "parts"): [TableId("copy", "parts")]}
+
+
+def test_a_table_that_the_server_cannot_open_is_not_one_that_lacks_a_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: BusSettings
+) -> None:
+    source = Source(monkeypatch)
+    source.unreadable, source.broken = {"parts"}, {"secret"}
+    mapped = tables_of(tmp_path, bus)
+    both = [TableId("shop", "parts"), TableId("shop", "secret")]
+    assert list(mapped.unreadable) == both
+    assert unreadable_reason(both[1:], mapped.unopened) == "shop.secret cannot be opened: 1194"
+    opened, hidden = unreadable_reason(both, mapped.unopened).split("; ")
+    assert opened == "shop.secret cannot be opened: 1194"
+    assert "shop.parts" in hidden and "shop.secret" not in hidden and "GRANT SELECT" in hidden
 
 
 def test_a_feed_that_lets_no_table_pass_is_refused_with_what_to_correct(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +52,8 @@ def test_a_table_that_cannot_be_read_is_an_error_also_one_of_several_of_a_target
     assert found.keys() == {"shop.orders", "shop.copy"}
     assert found["shop.orders"] == "compared"
     assert "shop.parts is there and belongs to the task" in found["shop.copy"]
+    broken = replace(mapped, unopened={PARTS: "shop.parts cannot be opened: 1194"})
+    assert reports(monkeypatch, broken)["shop.copy"] == "shop.parts cannot be opened: 1194"
     assert reports(monkeypatch, mapped, "parts").keys() == {"shop.copy"}
     with pytest.raises(ConfigError, match=r"it has shop\.copy, shop\.orders"):
         reports(monkeypatch, mapped, "nothing")

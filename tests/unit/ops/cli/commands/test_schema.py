@@ -117,6 +117,15 @@ def test_a_table_that_the_source_does_not_show_is_named(world: World) -> None:
     ]
 
 
+def test_a_table_that_the_source_cannot_open_is_told_by_its_own_sentence(world: World) -> None:
+    unopened = {"shop.a": "source table shop.a cannot be opened: 1194"}
+    world.plan = SchemaPlan("postgresql", (WHOLE,), unseen=("shop.a", "shop.b"), unopened=unopened)
+    found = world.call("plan", "--check", "x.properties")
+    assert found.exit_code == 1
+    assert "-- source table shop.a cannot be opened: 1194\n" in found.stdout
+    assert "-- source table shop.b belongs to the task" in found.stdout
+
+
 def test_a_task_without_any_table_is_told_apart_from_one_whose_tables_exist(world: World) -> None:
     world.plan = SchemaPlan("postgresql", ())
     assert "-- no source table goes to this task" in world.call("plan", "x.properties").stdout
