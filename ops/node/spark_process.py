@@ -89,6 +89,7 @@ class SparkProcess:
         # The task that it was killed for, and why it gave up all tasks on its own: then the others
         # are faultless.
         self._blamed: SparkTask | None = None
+        self._is_ending = False
         self._lost = ""
         # Closed here once it is inherited: otherwise `_listen` would never see the child's end of
         # it close.
@@ -122,13 +123,15 @@ class SparkProcess:
 
     @property
     def is_there(self) -> bool:
-        return self._tasks is not None
+        """Whether it takes tasks: not any more once it ends, which can take long."""
+        return not self._is_ending
 
     def start(self, task_id: str, log: Path) -> SparkTask:
         task = SparkTask(next(self._numbers), self)
-        # A task is either among those that `_listen` ends, or sees here that the process has ended.
+        # A task is either among those that `_listen` ends, or sees here that the process ends, and
+        # so has never had its order.
         with self._changing:
-            if self._tasks is None:
+            if self._tasks is None or self._is_ending:
                 task.end(-signal.SIGKILL, "its process has just ended", is_faultless=True)
             else:
                 self._tasks[task.number] = task
@@ -140,9 +143,10 @@ class SparkProcess:
             self._connection.sendall(orjson.dumps(fields) + b"\n")
 
     def kill(self, blamed: SparkTask) -> None:
-        """Kills the process because of one task; the others end by no fault of theirs."""
+        """Kills the process because of one task, the first that this is called for; the others end
+        by no fault of theirs."""
         # Before the kill: `_listen` reads it as soon as the process has ended.
-        self._blamed = blamed
+        self._blamed = self._blamed or blamed
         self._process.kill()
 
     def close(self) -> None:
@@ -163,6 +167,8 @@ class SparkProcess:
                 if self._tasks and (task := self._tasks.pop(fields.get("ended"), None)) is not None:
                     task.end(fields["code"], fields["sentence"], is_faultless=False)
                     self._on_end()
+        with self._changing:
+            self._is_ending = True
         # The socket closes a moment before the process has ended and has an exit code.
         self._process.wait(CLOSE_SECONDS)
         self._process.kill()  # and what it left running

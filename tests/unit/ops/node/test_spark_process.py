@@ -93,7 +93,8 @@ def test_who_is_killed_with_another_task_is_faultless(
 def test_no_task_has_ended_before_its_process(
     process: SparkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that waits for a dead disk ends by no signal, and may still have its locks."""
+    """One that waits for a dead disk ends by no signal, and may still have its locks. It takes no
+    other task, which would wait with it, and only the first to be killed is to blame."""
     waited: list[float] = []
     wait = TaskProcess.wait
 
@@ -104,13 +105,18 @@ def test_no_task_has_ended_before_its_process(
     with monkeypatch.context() as no_signals:
         no_signals.setattr(TaskProcess, "wait", note)
         no_signals.setattr(os, "killpg", lambda *_: None)
+        other = process.start("good", tmp_path / "x.log")
         task = process.start("close", tmp_path / "x.log")
         # Once before it is killed, once after it, and then for its end.
         wait_until(lambda: len(waited) > 2, "its end to be waited for")
         assert task.ended() is None
-        assert process.is_there
+        assert not process.is_there
+        late = process.start("late", tmp_path / "x.log")
+        assert end(late) == [(-signal.SIGKILL, "its process has just ended", True)]
+        task.kill()
+        other.kill()
     os.kill(process.pid, signal.SIGKILL)
-    assert end(task) == [(-signal.SIGKILL, "", False)]
+    assert end(task, other) == [(-signal.SIGKILL, "", False), (-signal.SIGKILL, "", True)]
 
 
 def test_a_process_that_is_killed_while_it_tells_an_end_ends_all(
