@@ -16,7 +16,16 @@ from kazoo.client import KazooClient
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.tasks.zookeeper.connection import ROOT
 from cdcbus.tasks.zookeeper.lock import lock_path
-from cdcbus.tasks.zookeeper.znode import answer, get_node, is_done, is_own, reported
+from cdcbus.tasks.zookeeper.znode import (
+    JsonNode,
+    Turn,
+    answer,
+    get_node,
+    is_done,
+    is_own,
+    reported,
+    turn_of,
+)
 
 HIGHEST = f"{ROOT}/epoch"
 """The znode of a number that no epoch of this bus exceeds."""
@@ -44,24 +53,26 @@ def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
     """A new epoch for this client, which must hold the lock: higher than those of all earlier
     holders. Raises PositionConflict if another process holds the lock, and PositionUnavailable.
 
-    The lock's znode is written in the same transaction, which names its version. A process that
-    has lost the lock therefore never gets a higher epoch than its successor: it is refused, or the
-    successor tries again.
+    The lock's znode is written in the same transaction, which names its version and that of its
+    folder: the former changes with each epoch, the latter with each holder. A process that has lost
+    the lock therefore never gets a higher epoch than its successor: it is refused, or the successor
+    tries again.
     """
     path, lock = epoch_path(task_id, swimlane), lock_path(task_id, swimlane)
     while True:
+        turn = turn_of(client, lock)
         node = get_node(client, lock)
-        if node is None or not is_own(client, node):
+        if turn is None or node is None or not is_own(client, node):
             raise PositionConflict(f"{lock} is not held by this process any longer; waiting for it")
         with reported(path):
             # With an empty znode, the first epoch is a write like any other, which names a version.
             for each in (path, HIGHEST):
                 answer(client.ensure_path_async(each))
-            if (epoch := _advanced(client, (lock, node.version), path)) is not None:
+            if (epoch := _advanced(client, turn, node, path)) is not None:
                 return epoch
 
 
-def _advanced(client: KazooClient, lock: tuple[str, int], path: str) -> int | None:
+def _advanced(client: KazooClient, turn: Turn, lock: JsonNode, path: str) -> int | None:
     """The new epoch; None if one of the znodes changed meanwhile."""
     data, stat = answer(client.get_async(path))
     highest_data, highest_stat = answer(client.get_async(HIGHEST))
@@ -72,9 +83,10 @@ def _advanced(client: KazooClient, lock: tuple[str, int], path: str) -> int | No
     now_ms = time.time_ns() // 1_000_000
     number = max(last + 1, now_ms)
     # The content stays the same: the write makes the lock's version part of the transaction.
-    lock_data = answer(client.get_async(lock[0]))[0]
+    lock_data = answer(client.get_async(lock.path))[0]
     transaction = client.transaction()
-    transaction.set_data(lock[0], lock_data, lock[1])
+    transaction.check(lock.path.rpartition("/")[0], turn.version)
+    transaction.set_data(lock.path, lock_data, lock.version)
     transaction.set_data(path, str(number).encode(), stat.version)
     if number > highest:
         # Never further ahead of the clock: if ZooKeeper loses it, epochs go on by that.

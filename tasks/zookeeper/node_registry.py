@@ -113,8 +113,14 @@ class BusNodes:
         give_up(self.client, f"{NODES}/{node_id}/lock")
 
     def remove(self, node_id: str, by: str) -> None:
-        """Deletes a node that does not run. Raises ConfigError if it runs."""
-        if get_node(self.client, f"{NODES}/{node_id}/lock") is not None:
+        """Deletes a node that does not run. Raises ConfigError if it may run, as a porter may."""
+        path = f"{NODES}/{node_id}/lock"
+        if (lock := get_node(self.client, path)) is not None:
+            if not _is_held(lock):
+                raise ConfigError(
+                    f"node {node_id} has a lock of porter's, which stays after its end: delete "
+                    f"{path} with zkCli if no porter runs as this node, then remove it"
+                )
             raise ConfigError(f"node {node_id} runs; end its process first, then remove it")
         with audited(self.client, by, "node rm", f"node {node_id}"):
             drop_tree(self.client, f"{NODES}/{node_id}")

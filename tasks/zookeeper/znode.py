@@ -224,7 +224,11 @@ def take_free(client: KazooClient, path: str, fields: Mapping[str, Any]) -> Json
     process of this machine that has ended, whose session would keep it for some seconds. Returns
     None, or the holder if it is another one. Raises PositionUnavailable, PositionError."""
     while True:
-        turn = _turn(client, path)
+        turn = turn_of(client, path)
+        if turn is None:
+            with reported(path):
+                answer(client.ensure_path_async(path.rpartition("/")[0]))
+            continue
         holder = get_node(client, path)
         if is_own(client, holder):
             return None
@@ -239,14 +243,17 @@ def give_up(client: KazooClient, path: str) -> None:
     """Deletes a znode of `take_free` if it is this session's. Raises PositionUnavailable,
     PositionError."""
     while True:
-        turn = _turn(client, path)
+        turn = turn_of(client, path)
+        # Without its folder the task or the node was removed; making it would bring that back.
+        if turn is None:
+            return
         holder = get_node(client, path)
         if not is_own(client, holder) or _follow(client, turn, holder, None):
             return
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class Turn:
     """The folder of a znode of `take_free`, as it was before the holder was read. Its version
     changes with each holder. That of the holder's znode says nothing about who it is: each new one
     begins with 0."""
@@ -256,18 +263,18 @@ class _Turn:
     version: int
 
 
-def _turn(client: KazooClient, path: str) -> _Turn:
+def turn_of(client: KazooClient, path: str) -> Turn | None:
+    """The turn of the holder that is read next; None where the folder is missing."""
     folder = path.rpartition("/")[0]
     with reported(folder):
         try:
             data, stat = answer(client.get_async(folder))
         except NoNodeError:
-            answer(client.ensure_path_async(folder))
-            data, stat = answer(client.get_async(folder))
-    return _Turn(path, data, stat.version)
+            return None
+    return Turn(path, data, stat.version)
 
 
-def _follow(client: KazooClient, turn: _Turn, holder: JsonNode | None, data: bytes | None) -> bool:
+def _follow(client: KazooClient, turn: Turn, holder: JsonNode | None, data: bytes | None) -> bool:
     """Ends the turn of a holder, and begins one of this session with `data`, None: of nobody.
     Returns False where another process has done so since the turn was read."""
     transaction = client.transaction()

@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import ModuleType
 
 import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import PositionConflict
-from cdcbus.tasks.zookeeper import znode
+from cdcbus.tasks.zookeeper import epochs, znode
 from cdcbus.tasks.zookeeper.connection import connect, connected
 from cdcbus.tasks.zookeeper.epochs import bus_identity, epoch_path, next_epoch
 from cdcbus.tasks.zookeeper.lock import LockTimes, held, lock_path
@@ -105,7 +106,12 @@ def test_a_lock_of_a_process_that_has_ended_on_this_machine_is_taken_at_once(
     assert time.monotonic() - begun < 15
 
 
-def meanwhile(monkeypatch: pytest.MonkeyPatch, question: str, act: Callable[[], object]) -> None:
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+    question: str,
+    act: Callable[[], object],
+    module: ModuleType = znode,
+) -> None:
     """Has something happen between a look at a holder, where the question is asked of it, and what
     follows from the answer, which is yes."""
 
@@ -114,7 +120,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, question: str, act: Callable[[], 
         act()
         return True
 
-    monkeypatch.setattr(znode, question, answer)
+    monkeypatch.setattr(module, question, answer)
 
 
 def test_of_two_who_see_that_a_holder_has_ended_one_gets_its_lock(
@@ -239,6 +245,26 @@ def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost
     assert found == sorted({*found})
     with pytest.raises(PositionConflict, match="not held by this process any longer"):
         next_epoch(client, "1", "a")
+
+
+def test_who_has_lost_its_lock_meanwhile_gets_no_epoch_above_its_successors(
+    client: KazooClient, other: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The successor's lock has as many changes as that of the former holder had."""
+    path = lock_path("1", "a")
+    assert znode.take_free(client, path, {}) is None
+    next_epoch(client, "1", "a")
+    found = []
+
+    def replace() -> None:
+        client.delete(path)  # as ZooKeeper does when the session is over
+        assert znode.take_free(other, path, {}) is None
+        found.append(next_epoch(other, "1", "a"))
+
+    meanwhile(monkeypatch, "is_own", replace, epochs)
+    with pytest.raises(PositionConflict):
+        next_epoch(client, "1", "a")
+    assert client.get(epoch_path("1", "a"))[0] == str(found[0]).encode()
 
 
 def test_each_bus_has_an_identity_that_stays(

@@ -10,8 +10,10 @@ import pytest
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path, stored_dists
+from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeInfo, NodeWish, first_for
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas, schema_path
+from cdcbus.tasks.zookeeper.znode import give_up
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 
@@ -38,6 +40,14 @@ def test_a_process_is_the_node_once_and_another_one_is_told_who_it_is(
     assert holder.text("hostName") == "elsewhere"
     nodes.unregister("n1")
     assert f"{NODES}/n1/lock" in zookeeper.texts()
+
+
+def test_who_gives_up_its_lock_late_does_not_bring_back_what_was_removed(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    nodes.unregister("n1")
+    give_up(nodes.client, lock_path("7", "a"))
+    assert not zookeeper.nodes
 
 
 def test_the_first_node_is_the_first_by_name_of_those_that_are_there(
@@ -136,6 +146,11 @@ def test_a_lock_that_porter_has_left_is_no_running_node(
     info = nodes.info("5")
     assert info is not None
     assert (info.status, info.host, nodes.running()) == ("away", "h", {})
+    with pytest.raises(ConfigError, match=rf"a lock of porter's.*delete {NODES}/5/lock with zkCli"):
+        nodes.remove("5", "ann")
+    assert nodes.register("6") is None
+    with pytest.raises(ConfigError, match="node 6 runs; end its process first"):
+        nodes.remove("6", "ann")
 
 
 def test_a_damaged_node_is_red_with_the_reason_and_hides_no_other(
