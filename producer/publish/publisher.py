@@ -33,7 +33,8 @@ from cdcbus.producer.source.row_events import Part, Rows
 
 LOG = logging.getLogger(__name__)
 BATCH_ROWS = 1000
-# columns for which writers and code are kept: about 100 MB, 10,000 small tables or 500 wide ones
+# Columns for which writers and code are kept, about 100 MB. A table counts them once for its writer
+# and up to four times for its code: 2,000 tables of 5 columns with rows of all kinds.
 CODE_COLUMNS = 50_000
 # The client wakes a waiter for acknowledgements only when this time is over: the first
 # acknowledgements take a millisecond or two.
