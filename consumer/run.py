@@ -137,7 +137,7 @@ class _Running:
             take_over(self.task, self.applier, self.positions, starts)
         # Only now: an attempt that could not take them over has not come that far.
         self.progress.begin(starts)
-        watch = TopicWatch(self.task, starts.topic_ids, self.progress, self.status)
+        watch = TopicWatch(self.task, starts.topic_ids, self.progress, self.status, self.stop)
         self.status.reading(shown(self.progress.next_offsets))
         self.report(self.progress)
         batches = BatchApplier(self.task, self.applier, self.positions, self.progress, self.report)

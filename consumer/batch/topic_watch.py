@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import zip_longest
+from threading import Event
 from time import monotonic
 
 from confluent_kafka import KafkaException
@@ -47,11 +48,12 @@ class TopicWatch:
         topic_ids: Mapping[str, str],
         progress: Progress,
         status: TaskStatus,
+        stop: Event,
     ) -> None:
         self._task = task
         self._progress = progress
         self._identity = TopicIdentity(task, topic_ids)
-        self.logs = LogWatch(task, progress)
+        self.logs = LogWatch(task, progress, stop)
         self._stall = _Stall(task, progress, status)
 
     def look(self) -> CdcError | None:
@@ -186,8 +188,9 @@ class LogWatch:
     only when its leader changes, so the ends of batches are compared only then, one by one: with
     many small batches that takes seconds and delays the task."""
 
-    def __init__(self, task: LoadTask, progress: Progress) -> None:
+    def __init__(self, task: LoadTask, progress: Progress, stop: Event) -> None:
         self._task = task
+        self._stop = stop
         self._progress = progress
         self._epochs = dict(progress.leader_epochs)
         # Where batches of each partition have ended since its last comparison, and the last end
@@ -248,7 +251,7 @@ class LogWatch:
         rounds = list(zip_longest(*passed))
         if not rounds:
             return None
-        with TopicLogs(self._task) as logs:
+        with TopicLogs(self._task, stop=self._stop) as logs:
             for of_partitions in rounds:
                 last: dict[TopicPartition, Landmark] = {}
                 ends: dict[TopicPartition, int] = {}

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES, at_offsets, make_client
@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
 # How long a single record may take, as a large one over a slow line.
 FIRST_SECONDS = 60.0
+# The client holds its caller, who sees neither a signal nor `stop` meanwhile.
+POLL_SECONDS = 1.0
 FETCH_WAIT_MS = 5
 SAMPLE_RECORDS = 100
 # The group's coordinator starts, stops or moves: soon another broker, or the same one, takes over.
@@ -196,8 +198,8 @@ class TopicLogs:
         self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> list[tuple[TopicPartition, Landmark]]:
         """The records that Kafka still holds from `begins` to before `ends` of each partition, in
-        order. The first ones are waited for longer, as they can be large; further ones that do not
-        arrive in time are left out, as behind a long run of aborted ones, and the log says so.
+        order. The first one of each is waited for longer, as it can be large; further ones that do
+        not arrive in time are left out, as behind a long run of aborted ones, and the log says so.
         Raises BusUnavailable when none of a partition arrives."""
         left = {partition: ends[partition] for partition in begins}
         found = self._read(begins, left, FIRST_SECONDS)
@@ -205,8 +207,8 @@ class TopicLogs:
             raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
         for partition, end in sorted(left.items()):
             LOG.warning(
-                "Kafka at %s does not show within %g s what %s holds up to offset %d, where the "
-                "task continues: only its last record before that is compared with what was read",
+                "Kafka at %s does not show within %g s what %s holds up to offset %d: of what was "
+                "read before that, only the last record is compared",
                 self._servers,
                 self._ask_seconds,
                 partition,
@@ -226,34 +228,63 @@ class TopicLogs:
     ) -> list[LogRecord]:
         """Reads records from `begins` on until each partition has reached its end; returns them in
         order. Removes each partition from `ends` once it has; those left were not reached in time.
-        `first_seconds`: how long the first record of each is waited for, if that is longer."""
-        begin = monotonic()
+        `first_seconds`: how long the first record of each is waited for, if that is longer. It
+        begins anew with each that arrives, as that one took the line; what follows it has the time
+        of an answer."""
+        first_seconds = max(first_seconds, self._ask_seconds)
         silent = set(begins)
+        until = dict.fromkeys(ends, monotonic() + first_seconds)
         self._consumer.assign(at_offsets(begins))
         found: list[LogRecord] = []
-        while ends:
-            seconds = self._ask_seconds
-            if silent & ends.keys():
-                seconds = max(seconds, first_seconds)
-            message = self._consumer.poll(max(0, begin + seconds - monotonic()))
+        while until:
+            message = self._polled(self._consumer, max(until.values()))
             if message is None:
                 break
             partition = TopicPartition(str(message.topic()), message.partition() or 0)
+            if partition not in until:
+                continue
             error = message.error()
             if error is not None:
                 # The second: Kafka has deleted the first of them meanwhile.
                 if error.code() not in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
                     raise self._unavailable(KafkaException(error))
-                ends.pop(partition, None)
+                del ends[partition]
+                self._leave(partition, until)
                 continue
             offset = int(message.offset() or 0)
             _, came_ms = message.timestamp()
             found.append(LogRecord(partition, offset, message.value(), came_ms, message.key()))
-            silent.discard(partition)
-            if offset + 1 >= ends.get(partition, 0):
-                ends.pop(partition, None)
+            now = monotonic()
+            if partition in silent:
+                silent.remove(partition)
+                until[partition] = now + self._ask_seconds
+                until |= dict.fromkeys(silent & until.keys(), now + first_seconds)
+            if offset + 1 >= ends[partition]:
+                del ends[partition]
+                self._leave(partition, until)
+            elif now >= until[partition]:
+                self._leave(partition, until)
         self._consumer.unassign()
         return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    def _leave(self, partition: TopicPartition, until: dict[TopicPartition, float]) -> None:
+        """Reads no more of a partition: its backlog would fill the memory, and the line, while
+        others are waited for."""
+        del until[partition]
+        self._consumer.incremental_unassign([confluent_kafka.TopicPartition(*partition)])
+
+    def _polled(self, client: Consumer, until: float) -> Message | None:
+        """The next message; None where none comes until then. Raises BusUnavailable once the task
+        is to stop."""
+        while True:
+            left = max(0.0, until - monotonic())
+            message = client.poll(min(left, POLL_SECONDS))
+            if message is not None or left <= POLL_SECONDS:
+                return message
+            if self._stop.is_set():
+                raise BusUnavailable(
+                    f"stopped before Kafka at {self._servers} has shown what its logs hold"
+                )
 
     def before(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
         """The records at the `count` offsets before these, in order. Records that do not arrive in
@@ -290,7 +321,7 @@ class TopicLogs:
         and its value. None when none arrives in time."""
         self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
-            message = self._consumer.poll(self._ask_seconds)
+            message = self._polled(self._consumer, monotonic() + self._ask_seconds)
         finally:
             self._consumer.unassign()
         if message is None or message.error() is not None:
@@ -337,7 +368,7 @@ class TopicLogs:
         client.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             while True:
-                message = client.poll(self._ask_seconds)
+                message = self._polled(client, monotonic() + self._ask_seconds)
                 if message is None:
                     raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
                 error = message.error()
@@ -372,8 +403,9 @@ class TopicLogs:
     def _sample_sizes(self, partition: TopicPartition, offset: int) -> list[int]:
         sizes: list[int] = []
         self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
+        until = monotonic() + self._ask_seconds
         while len(sizes) < SAMPLE_RECORDS:
-            message = self._consumer.poll(self._ask_seconds)
+            message = self._polled(self._consumer, until)
             if message is None or message.error() is not None:
                 break
             sizes.append(len(message.value() or b""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Event
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -40,7 +41,9 @@ class Reading:
         source = TopicConfig(servers, (topic,))
         self.task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""), start=start)
         self.progress = Progress(next_offsets={TopicPartition(topic, 0): offset})
-        self.watch = TopicWatch(self.task, topic_ids(source), self.progress, TaskStatus("7"))
+        self.watch = TopicWatch(
+            self.task, topic_ids(source), self.progress, TaskStatus("7"), Event()
+        )
         self.found: list[CdcError] = []
 
     def finds(self) -> bool:
@@ -121,5 +124,5 @@ def test_a_partition_that_is_added_is_told(
     wait_until(is_told, "the new one", 60)
     chosen = TopicConfig(kafka, (name,), partitions=(0,))
     task = LoadTask("7", chosen, "canalRow", "JdbcBatch", JdbcTarget(""))
-    watch = TopicWatch(task, {}, reading.progress, TaskStatus("7"))
+    watch = TopicWatch(task, {}, reading.progress, TaskStatus("7"), Event())
     assert watch.look() is None and watch.new_partitions() == []

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 
 import confluent_kafka
 import psycopg
@@ -282,7 +283,7 @@ def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_i
         TopicPartition(log.topic, 1),
         Progress(next_offsets={TopicPartition(log.topic, 0): 0, TopicPartition(log.topic, 1): 0}),
     )
-    watch = LogWatch(log.world.task, progress)
+    watch = LogWatch(log.world.task, progress, Event())
     moved(progress, partition, log.apply(process, 10, 6), 6)
     assert looked(watch) is None
     log.lose_end(6)  # a new leader, and nothing is lost
@@ -308,7 +309,7 @@ def test_a_batch_under_way_while_the_leader_changes_is_compared_too(
         TopicPartition(log.topic, 1),
         Progress(next_offsets={TopicPartition(log.topic, 0): 0, TopicPartition(log.topic, 1): 0}),
     )
-    watch = LogWatch(log.world.task, progress)
+    watch = LogWatch(log.world.task, progress, Event())
     under_way = log.read(partition, 0, 6).last_before(6)
     log.lose_end(5)
     log.fill(5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,7 +91,7 @@ def watching(
     progress = Progress(next_offsets={ONE: offset})
     ids = {"orders": kafka.topic_id}
     status = status or TaskStatus("7")
-    return TopicWatch(task or load_task(), ids, progress, status), progress
+    return TopicWatch(task or load_task(), ids, progress, status, Event()), progress
 
 
 @pytest.mark.parametrize("ends", [{ONE: 10}, {}, None], ids=["more", "untold", "no answer"])
@@ -234,7 +235,7 @@ class Logs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.compared: list[int] = []
         self.is_other = False
-        monkeypatch.setattr(topic_watch, "TopicLogs", lambda _: self)
+        monkeypatch.setattr(topic_watch, "TopicLogs", lambda _, **__: self)
         monkeypatch.setattr(topic_watch, "refilled", self._refilled)
 
     def __enter__(self) -> Logs:
@@ -254,7 +255,7 @@ def test_logs_are_compared_only_behind_a_change_of_leader_and_for_what_was_under
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0})
-    watch = LogWatch(load_task(), progress)
+    watch = LogWatch(load_task(), progress, Event())
 
     def pass_batch(end: int) -> Refilled | None:
         progress.move(ONE, end, Landmark(end - 1, 5))
@@ -279,7 +280,7 @@ def test_what_was_read_under_the_leader_of_the_start_is_not_compared(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0}, leader_epochs={ONE: 1})
-    watch = LogWatch(load_task(), progress)
+    watch = LogWatch(load_task(), progress, Event())
     for end in range(1, 1000):
         progress.move(ONE, end, Landmark(end - 1, 5))
     kafka.now += LOG_LOOK_SECONDS
@@ -295,7 +296,7 @@ def test_what_kafka_does_not_tell_is_compared_once_it_does(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0})
-    watch = LogWatch(load_task(), progress)
+    watch = LogWatch(load_task(), progress, Event())
     ends, kafka.ends = kafka.ends, None
     progress.move(ONE, 1, Landmark(0, 5))
     kafka.now += LOG_LOOK_SECONDS
@@ -313,7 +314,7 @@ def test_few_ends_are_kept_where_kafka_tells_no_leader(
 ) -> None:
     """As before Kafka 2.1, or where one broker answers too slowly."""
     logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0})
-    watch = LogWatch(load_task(), progress)
+    watch = LogWatch(load_task(), progress, Event())
     monkeypatch.setattr(topic_watch, "MOST_ENDS", 20)
     kafka.epoch = None
     if answer == "none":

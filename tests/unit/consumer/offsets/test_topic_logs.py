@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,29 +17,46 @@ from cdcbus.plugins.positions import TopicPartition
 
 TASK = LoadTask("7", TopicConfig("k:1", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 ONE = TopicPartition("orders", 0)
+TWO = TopicPartition("orders", 1)
 
 
 class Kafka:
-    """Gives records of one partition at their times, in seconds; and the clock."""
+    """Gives records of partitions at their times, in seconds; and the clock. Sets `stop` at its
+    time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.coming: list[tuple[float, int]] = []
+        self.coming_of_two: list[tuple[float, int]] = []
+        self.given = 0
+        self.read = {0, 1}
+        self.stop, self.stops_at = Event(), float("inf")
         monkeypatch.setattr(topic_logs, "Consumer", lambda _: self)
         monkeypatch.setattr(topic_logs, "monotonic", lambda: self.now)
 
     def poll(self, seconds: float) -> Any:
-        if not self.coming or self.coming[0][0] > self.now + seconds:
+        _, number, coming = min(
+            (found[0][0], number, found)
+            for number, found in enumerate((self.coming, self.coming_of_two, [(float("inf"), 0)]))
+            if found and number in self.read | {2}
+        )
+        if coming[0][0] > self.now + seconds:
             self.now += seconds
+            if self.now >= self.stops_at:
+                self.stop.set()
             return None
-        at, offset = self.coming.pop(0)
+        at, offset = coming.pop(0)
         self.now = max(self.now, at)
-        told = {"topic": ONE.topic, "partition": 0, "error": None, "offset": offset}
+        self.given += 1
+        told = {"topic": ONE.topic, "partition": number, "error": None, "offset": offset}
         told |= {"timestamp": (1, 5), "value": b"x", "key": None}
         return SimpleNamespace(**{name: lambda it=it: it for name, it in told.items()})
 
     def assign(self, _: object) -> None:
-        pass
+        self.read = {0, 1}
+
+    def incremental_unassign(self, partitions: list[Any]) -> None:
+        self.read -= {each.partition for each in partitions}
 
     def unassign(self) -> None:
         pass
@@ -61,10 +79,10 @@ def test_one_large_record_over_a_slow_line_is_waited_for(kafka: Kafka) -> None:
 def test_what_lies_behind_it_is_waited_for_as_long_as_an_answer(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kafka.coming = [(1.0, 4), (ASK_SECONDS + 1, 90)]
+    kafka.coming = [(1.0, 4), (ASK_SECONDS + 2, 90)]
     with TopicLogs(TASK) as logs:
         assert logs.landmarks({ONE: 4}, {ONE: 100}) == [(ONE, Landmark(4, 5))]
-    assert kafka.now == ASK_SECONDS
+    assert kafka.now == ASK_SECONDS + 1
     assert "what orders[0] holds up to offset 100" in caplog.text
 
 
@@ -72,3 +90,42 @@ def test_without_any_record_the_log_is_not_taken_for_the_same(kafka: Kafka) -> N
     kafka.coming = [(FIRST_SECONDS + 1, 4)]
     with TopicLogs(TASK) as logs, pytest.raises(BusUnavailable):
         logs.landmarks({ONE: 4}, {ONE: 5})
+
+
+def test_what_follows_a_record_that_came_late_is_looked_at(kafka: Kafka) -> None:
+    kafka.coming = [(ASK_SECONDS + 2, 4), (ASK_SECONDS + 2.2, 5)]
+    with TopicLogs(TASK) as logs:
+        assert [landmark.offset for _, landmark in logs.landmarks({ONE: 4}, {ONE: 6})] == [4, 5]
+
+
+def test_each_large_record_has_its_time_where_all_come_over_one_line(kafka: Kafka) -> None:
+    kafka.coming, kafka.coming_of_two = [(FIRST_SECONDS - 5, 4)], [(FIRST_SECONDS + 5, 8)]
+    with TopicLogs(TASK) as logs:
+        found = logs.landmarks({ONE: 4, TWO: 8}, {ONE: 5, TWO: 9})
+    assert found == [(ONE, Landmark(4, 5)), (TWO, Landmark(8, 5))]
+
+
+@pytest.mark.parametrize("end", [5, 10**9])
+def test_a_backlog_is_not_read_while_another_partition_is_waited_for(
+    kafka: Kafka, end: int
+) -> None:
+    kafka.coming = [(second, 4 + second) for second in range(1, 1_000)]
+    kafka.coming_of_two = [(FIRST_SECONDS - 5, 8)]
+    with TopicLogs(TASK) as logs:
+        found = logs.landmarks({ONE: 5, TWO: 8}, {ONE: end + 1, TWO: 9})
+    assert found[0] == (ONE, Landmark(5, 5)) and found[-1] == (TWO, Landmark(8, 5))
+    assert kafka.given <= ASK_SECONDS + 2
+
+
+@pytest.mark.parametrize("look", ["landmarks", "ahead"])
+def test_a_task_that_is_to_stop_waits_for_no_record(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    kafka.stops_at = 5.0
+    with TopicLogs(TASK, stop=kafka.stop) as logs:
+        monkeypatch.setattr(logs, "bounds", lambda _: (0, 1_000))
+        with pytest.raises(BusUnavailable, match="stopped before"):
+            if look == "landmarks":
+                logs.landmarks({ONE: 4}, {ONE: 5})
+            logs.ahead({ONE: 0})
+    assert kafka.now <= 6.0
