@@ -33,6 +33,8 @@ FIRST_SECONDS = 60.0
 POLL_SECONDS = 1.0
 FETCH_WAIT_MS = 5
 SAMPLE_RECORDS = 100
+# The last record before an offset, and the end of its transaction.
+NEWEST_OFFSETS = 2
 # The group's coordinator starts, stops or moves: soon another broker, or the same one, takes over.
 # None of them says that the group has no offset.
 MOVING = (
@@ -192,7 +194,8 @@ class TopicLogs:
     def newest(self, partitions: Iterable[TopicPartition], count: int) -> list[LogRecord]:
         """The records at the last `count` offsets of each partition, in order. Records that do not
         arrive in time are left out. Raises BusError."""
-        return self._before(dict.fromkeys(partitions), count)
+        begins, ends = self._before(dict.fromkeys(partitions), count)
+        return self._read(begins, ends)
 
     def landmarks(
         self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
@@ -225,13 +228,15 @@ class TopicLogs:
         begins: Mapping[TopicPartition, int],
         ends: dict[TopicPartition, int],
         first_seconds: float = 0.0,
+        later_seconds: float = 0.0,
     ) -> list[LogRecord]:
         """Reads records from `begins` on until each partition has reached its end; returns them in
         order. Removes each partition from `ends` once it has; those left were not reached in time.
         `first_seconds`: how long the first record of each is waited for, if that is longer. It
-        begins anew with each that arrives, as that one took the line; what follows it has the time
-        of an answer."""
+        begins anew with each that arrives, as that one took the line. `later_seconds`: how long
+        what follows it is then read, if that is longer."""
         first_seconds = max(first_seconds, self._ask_seconds)
+        later_seconds = max(later_seconds, self._ask_seconds)
         silent = set(begins)
         until = dict.fromkeys(ends, monotonic() + first_seconds)
         self._consumer.assign(at_offsets(begins))
@@ -257,7 +262,7 @@ class TopicLogs:
             now = monotonic()
             if partition in silent:
                 silent.remove(partition)
-                until[partition] = now + self._ask_seconds
+                until[partition] = now + later_seconds
                 until |= dict.fromkeys(silent & until.keys(), now + first_seconds)
             if offset + 1 >= ends[partition]:
                 del ends[partition]
@@ -286,10 +291,22 @@ class TopicLogs:
                     f"stopped before Kafka at {self._servers} has shown what its logs hold"
                 )
 
-    def before(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
-        """The records at the `count` offsets before these, in order. Records that do not arrive in
-        time are left out. Raises BusError."""
-        return self._before(offsets, count)
+    def before(
+        self, offsets: Mapping[TopicPartition, int], count: int
+    ) -> tuple[list[LogRecord], list[TopicPartition]]:
+        """The records at the `count` offsets before these, and the partitions of which the newest
+        did not arrive in time. Where they do not all arrive in the time of an answer, the newest
+        ones are waited for longer; some can then be there twice. Raises BusError."""
+        begins, ends = self._before(offsets, count)
+        left = dict(ends)
+        found = self._read(begins, left)
+        if left:
+            newest = {partition: end - NEWEST_OFFSETS for partition, end in left.items()}
+            begins = {
+                partition: max(begins[partition], begin) for partition, begin in newest.items()
+            }
+            found += self._read(begins, left, FIRST_SECONDS, FIRST_SECONDS)
+        return found, sorted(left)
 
     def after(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
         """The records at the `count` offsets from these on, in order. Records that do not arrive in
@@ -301,8 +318,11 @@ class TopicLogs:
                 found.append(record)
         return found
 
-    def _before(self, offsets: Mapping[TopicPartition, int | None], count: int) -> list[LogRecord]:
-        """The records before these offsets; None stands for the end."""
+    def _before(
+        self, offsets: Mapping[TopicPartition, int | None], count: int
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """From where to where the `count` offsets before these go, as far as Kafka holds them; None
+        stands for the end."""
         begins: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         for partition, offset in offsets.items():
@@ -314,7 +334,7 @@ class TopicLogs:
             if begin < min(end, high):
                 begins[partition] = begin
                 ends[partition] = end
-        return self._read(begins, ends)
+        return begins, ends
 
     def first(self, partition: TopicPartition, offset: int) -> tuple[int, bytes | None] | None:
         """The first record at or after an offset: when it arrived in Kafka, in epoch milliseconds,

@@ -67,9 +67,20 @@ def begun_before(
     logs: TopicLogs, offsets: Mapping[TopicPartition, int], converter: str
 ) -> dict[TopicPartition, Begun]:
     """Where epochs began, according to the LOOK_BACK records before these offsets, for a task that
-    begins there. Raises BusError."""
+    begins there. Where the newest of them do not arrive in time, the log says so. Raises
+    BusError."""
     begun: dict[TopicPartition, Begun] = {}
-    for record in logs.before(offsets, LOOK_BACK):
+    records, left = logs.before(offsets, LOOK_BACK)
+    for partition in left:
+        LOG.warning(
+            "Kafka does not show in time what %s holds before offset %d, as large records or many "
+            "aborted ones: if a fetch task that had lost its lock has sent records late, they are "
+            "applied, though they can be older than those before. If a fetch task of this topic "
+            "has been taken over just now, compare the target by cdcbus verify",
+            partition,
+            offsets[partition],
+        )
+    for record in records:
         found = epochs(pa.array([record.value], pa.binary()), converter)
         if found is not None:
             _learn(begun.setdefault(record.partition, {}), found[0].as_py(), record.offset)

@@ -11,9 +11,13 @@ import pytest
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_logs
 from cdcbus.consumer.offsets.topic_logs import ASK_SECONDS, FIRST_SECONDS, TopicLogs
+from cdcbus.consumer.records.late import begun_before
 from cdcbus.plugins.contracts import JdbcTarget, Landmark
+from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 
 TASK = LoadTask("7", TopicConfig("k:1", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 ONE = TopicPartition("orders", 0)
@@ -29,6 +33,7 @@ class Kafka:
         self.coming: list[tuple[float, int]] = []
         self.coming_of_two: list[tuple[float, int]] = []
         self.given = 0
+        self.value = b"x"
         self.read = {0, 1}
         self.stop, self.stops_at = Event(), float("inf")
         monkeypatch.setattr(topic_logs, "Consumer", lambda _: self)
@@ -49,11 +54,17 @@ class Kafka:
         self.now = max(self.now, at)
         self.given += 1
         told = {"topic": ONE.topic, "partition": number, "error": None, "offset": offset}
-        told |= {"timestamp": (1, 5), "value": b"x", "key": None}
+        told |= {"timestamp": (1, 5), "value": self.value, "key": None}
         return SimpleNamespace(**{name: lambda it=it: it for name, it in told.items()})
 
-    def assign(self, _: object) -> None:
+    def assign(self, partitions: list[Any]) -> None:
         self.read = {0, 1}
+        for each in partitions:
+            coming = self.coming_of_two if each.partition else self.coming
+            coming[:] = [(at, offset) for at, offset in coming if offset >= each.offset]
+
+    def get_watermark_offsets(self, *_: object, **__: object) -> tuple[int, int]:
+        return 0, 100
 
     def incremental_unassign(self, partitions: list[Any]) -> None:
         self.read -= {each.partition for each in partitions}
@@ -129,3 +140,30 @@ def test_a_task_that_is_to_stop_waits_for_no_record(
                 logs.landmarks({ONE: 4}, {ONE: 5})
             logs.ahead({ONE: 0})
     assert kafka.now <= 6.0
+
+
+def record_of(epoch: int) -> bytes:
+    table = Table(TableId("shop", "t"), (Column("id", "int", 4),), ("id",))
+    origin = Origin("b.1", 4, epoch=epoch_text(epoch, "1", "shop"))
+    return make_converter("canalRow").to_bytes(
+        RowChange(table, Op.INSERT, None, {"id": "7"}, origin)
+    )
+
+
+@pytest.mark.parametrize("older", [[], [(9.0, 0), (18.0, 1), (27.0, 2)]])
+def test_the_newest_large_record_before_a_start_shows_what_has_begun(
+    kafka: Kafka, older: list[tuple[float, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.value = record_of(2)
+    kafka.coming = [*older, (ASK_SECONDS + 12, 98), (ASK_SECONDS + 24, 99)]
+    with TopicLogs(TASK) as logs:
+        begun = begun_before(logs, {ONE: 100}, "canalRow")
+    (of_task,) = begun[ONE].values()
+    assert list(of_task.values()) == [0 if older else 98]
+    assert kafka.coming == [] and caplog.text == ""
+
+
+def test_epochs_that_are_not_known_are_told(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
+    with TopicLogs(TASK) as logs:
+        assert begun_before(logs, {ONE: 100}, "canalRow") == {}
+    assert "what orders[0] holds before offset 100" in caplog.text
