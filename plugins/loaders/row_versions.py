@@ -8,6 +8,7 @@ which texts are one row. If the table's key is altered, theirs is, too.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -298,25 +299,32 @@ def make_every(database: Database, task_id: str) -> bool:
     return True
 
 
-def prune(database: Database, task_id: str, before_ms: int) -> None:
-    """Deletes the versions of rows whose last change came before that time, in all tables of the
+def prune(database: Database, task_id: str, before_ms: int, behind: str) -> str:
+    """Deletes the versions of rows whose last change came before that time, in the tables of the
     task: in transactions of PRUNED_ROWS, as a cluster refuses large ones, and for PRUNE_SECONDS, as
-    nothing is applied meanwhile. The next call goes on."""
+    nothing is applied meanwhile. The tables take turns, from the one that follows `behind`; returns
+    the last one that had its turn, behind which the next call goes on: else one with much to delete
+    would take all the time of each call."""
     dialect = database.dialect.name
     quoted = QUOTING[dialect]
     schema = place_of(database, task_id, None).schema
     with database.engine.connect() as connection:
         found = connection.execute(text(NAMES[dialect]), {"schema": schema})
-        names = found.scalars().all()
+        every = found.scalars().all()
+    names = []
+    for name in every:
+        if name.startswith(_names_begin(task_id)) and not name.endswith(EVERY):
+            names.append(name)
+    left = deque(sorted(names, key=lambda name: (name <= behind, name)))
     until = monotonic() + PRUNE_SECONDS
-    for name in names:
-        if not name.startswith(_names_begin(task_id)) or name.endswith(EVERY):
-            continue
-        sql = text(prune_sql(dialect, quoted.table(TableId(schema, name))))
-        deleted = PRUNED_ROWS
-        while deleted >= PRUNED_ROWS and monotonic() < until:
-            with database.engine.begin() as connection:
-                deleted = connection.execute(sql, {"before_ms": before_ms}).rowcount
+    while left and monotonic() < until:
+        behind = left.popleft()
+        sql = text(prune_sql(dialect, quoted.table(TableId(schema, behind))))
+        with database.engine.begin() as connection:
+            deleted = connection.execute(sql, {"before_ms": before_ms}).rowcount
+        if deleted >= PRUNED_ROWS:
+            left.append(behind)
+    return behind
 
 
 def prune_sql(dialect: str, quoted: str) -> str:

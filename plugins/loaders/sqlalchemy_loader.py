@@ -52,6 +52,8 @@ class JdbcBatch:
     def __init__(self, database: Database, task_id: str) -> None:
         self._database = database
         self._task_id = task_id
+        # The table whose versions were forgotten last.
+        self._pruned = ""
         self._tables: dict[TableId, TargetTable] = {}
         # All keys of the target, and whether it takes names that differ in case for one.
         self._cascades: tuple[list[CascadingKey], bool] | None = None
@@ -242,7 +244,9 @@ class JdbcBatch:
 
     def forget_versions(self, before_ms: int) -> None:
         with self._database.reported("versions of rows"):
-            row_versions.prune(self._database, self._task_id, before_ms)
+            self._pruned = row_versions.prune(
+                self._database, self._task_id, before_ms, self._pruned
+            )
 
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -41,9 +42,11 @@ def loader_of(server: TargetServer) -> Loader:
     return make_loader("JdbcBatch", server.target())
 
 
-def versions_of(server: TargetServer, loader: Loader) -> tuple[TargetTable, TargetTable]:
+def versions_of(
+    server: TargetServer, loader: Loader, target: str = "t"
+) -> tuple[TargetTable, TargetTable]:
     """The target table as it is now, and the table with its versions."""
-    name = TableId(server.schema, "t")
+    name = TableId(server.schema, target)
     loader.refresh(name)
     table = loader.table(name)
     assert table is not None
@@ -147,6 +150,32 @@ def test_old_versions_are_forgotten_in_small_transactions(
     event.remove(Engine, "before_cursor_execute", note)
     left = server.rows(f"SELECT COUNT(*) FROM {{schema}}.{versions.id.table}")
     assert (len(deletes), left) == ((3, [(1,)]) if seconds else (0, [(10,)]))
+    loader.close()
+
+
+def test_versions_of_no_table_wait_for_all_those_of_another(
+    server: TargetServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = loader_of(server)
+    kept = []
+    for target in "tu":
+        server.execute(f"CREATE TABLE {{schema}}.{target} (k INT PRIMARY KEY)")
+        _, versions = versions_of(server, loader, target)
+        kept.append(f"SELECT COUNT(*) FROM {{schema}}.{versions.id.table}")
+        with loader.transaction() as transaction:
+            rows = [(str(key), "77", "1:4") for key in range(20)]
+            writes = Writes((*versions.key, *VERSION), rows)
+            transaction.write(TableBatch(versions, writes=[writes]))
+    monkeypatch.setattr(row_versions, "PRUNED_ROWS", 4)
+    # Each call has time for one statement.
+    clock = count(0, row_versions.PRUNE_SECONDS * 0.6)
+    monkeypatch.setattr(row_versions, "monotonic", lambda: next(clock))
+    for _ in range(4):
+        loader.forget_versions(78)
+    assert [server.rows(each) for each in kept] == [[(12,)], [(12,)]]
+    monkeypatch.undo()
+    loader.forget_versions(78)
+    assert [server.rows(each) for each in kept] == [[(0,)], [(0,)]]
     loader.close()
 
 
