@@ -24,7 +24,7 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import without_late
 from cdcbus.consumer.records.records import NO_RECORDS, PartitionPart, Records, count_before
 from cdcbus.plugins.contracts import AppliedOffset
-from cdcbus.plugins.errors import PositionError, TargetUnavailable
+from cdcbus.plugins.errors import BusUnavailable, PositionError, TargetUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
@@ -241,23 +241,23 @@ class BatchApplier:
 
     def _forget_versions(self) -> None:
         """Forgets the versions of rows whose changes all partitions have passed; at most once in
-        FORGET_SECONDS. A target that does not do it now is asked again then."""
+        FORGET_SECONDS. Where Kafka or the target does not answer now, it is tried again then."""
         # A single partition keeps no versions.
         if len(self.progress.next_offsets) <= 1:
             return
         if time.monotonic() - self._forgot <= FORGET_SECONDS:
             return
         self._forgot = time.monotonic()
-        before_ms = read_before_ms(self._task, self.progress.next_offsets, self.arrivals())
-        if before_ms > 0:
-            try:
+        try:
+            before_ms = read_before_ms(self._task, self.progress.next_offsets, self.arrivals())
+            if before_ms > 0:
                 self._applier.forget_versions(before_ms)
-            except TargetUnavailable as error:
-                LOG.warning(
-                    "task %s keeps versions of rows that are no longer needed: %s",
-                    self._task.task_id,
-                    error,
-                )
+        except (BusUnavailable, TargetUnavailable) as error:
+            LOG.warning(
+                "task %s keeps versions of rows that are no longer needed: %s",
+                self._task.task_id,
+                error,
+            )
 
     def _wait_for_others(self, waiting: Sequence[Outcome], *, is_held: bool) -> None:
         """Raises the low watermarks of waiting partitions; the rest of the batch is read again.

@@ -28,6 +28,7 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
 from cdcbus.plugins.errors import (
+    BusUnavailable,
     OffsetConflict,
     PositionConflict,
     PositionUnavailable,
@@ -660,11 +661,17 @@ def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(
     assert world.stored() == run.progress.next_offsets
 
 
+@pytest.mark.parametrize("silent", ["target", "Kafka"])
 def test_versions_that_cannot_be_forgotten_now_end_no_attempt(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, silent: str
 ) -> None:
+    def before_ms(*_: object) -> int:
+        if silent == "Kafka":
+            raise BusUnavailable("a record does not come")
+        return 77
+
     monkeypatch.setattr(batch_applier, "FORGET_SECONDS", -1.0)
-    monkeypatch.setattr(batch_applier, "read_before_ms", lambda *_: 77)
+    monkeypatch.setattr(batch_applier, "read_before_ms", before_ms)
     run = Run(World())
     run.batch((1, 1, 0))
     assert run.error is None
