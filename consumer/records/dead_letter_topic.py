@@ -31,10 +31,11 @@ from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import BusRejected, DataError
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.dead_letter_sender import WAIT_SECONDS, DeadLetterSender
-from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 from cdcbus.plugins.kafka.topics import COMPACTED, warn_of_expiry
 
 LOG = logging.getLogger(__name__)
+# The most that librdkafka can be told; it counts bytes before they are compressed.
+MOST_BYTES = 1_000_000_000
 
 
 class DeadLetterTopic:
@@ -67,8 +68,8 @@ class DeadLetterTopic:
             "compression.type": "lz4",
             # A broker would not make a compacted one.
             "allow.auto.create.topics": False,
-            # The brokers decide which records are too large.
-            "message.max.bytes": REQUEST_BYTES,
+            # The brokers decide which records are too large: that one was in Kafka before.
+            "message.max.bytes": MOST_BYTES,
         }
         self._sender = DeadLetterSender(make_client(Producer, options), self._servers)
 

@@ -12,6 +12,8 @@ from cdcbus.consumer.records import dead_letter_topic
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.kafka import dead_letter_sender
+from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 from tests.support.servers.silent_server import silent_server
 
 
@@ -27,3 +29,13 @@ def test_a_topic_that_silent_brokers_do_not_make_is_tried_again(
         task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""))
         with DeadLetterTopic(task) as topic, pytest.raises(BusUnavailable, match=address):
             topic.open()
+
+
+def test_a_record_that_came_into_kafka_compressed_is_not_too_large_before_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dead_letter_sender, "WAIT_SECONDS", 0.1)
+    source = TopicConfig("127.0.0.1:1", ("orders",))
+    task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""))
+    with DeadLetterTopic(task) as topic, pytest.raises(BusUnavailable, match="not acknowledged"):
+        topic._sender.send([{"topic": "dead", "value": bytes(REQUEST_BYTES + 1)}])
