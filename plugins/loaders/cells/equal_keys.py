@@ -59,8 +59,10 @@ def texts_of(table: TargetTable) -> Callable[[Key], Key]:
 def _cells_at(table: TargetTable, places: Sequence[int]) -> Callable[[Key], Key]:
     """Returns a function from a key to its cells at these places, as the table holds them: without
     blanks that the target has filled up, or would fill up, and without the zeros of ZEROFILL, which
-    a server prints, but sources do not send."""
+    a server prints, but sources do not send. In Oracle one blank stands for an empty text."""
     held = holding(table, [table.key[place] for place in places])
+    if table.dialect == "oracle":
+        return lambda key: held(tuple(" " if key[place] == "" else key[place] for place in places))
     return lambda key: held(tuple(key[place] for place in places))
 
 

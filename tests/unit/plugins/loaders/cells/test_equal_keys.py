@@ -33,3 +33,10 @@ def test_a_text_in_another_case_is_another_spelling(found: tuple[str, ...]) -> N
     assert as_spelled(TABLE, [SENT], [found]) == []
     with pytest.raises(TargetRejected, match="spelled otherwise"):
         refuse_others(TABLE, [SENT], [found])
+
+
+def test_an_empty_text_is_spelled_as_a_blank_in_oracle() -> None:
+    column = TargetColumn("CODE", "VARCHAR2", 10, is_folding=True)
+    table = TargetTable(TableId("SHOP", "T"), {"CODE": column}, ("CODE",), dialect="oracle")
+    assert as_spelled(table, [("",)], [(" ",)]) == [("",)]
+    refuse_others(table, [("",)], [(" ",)])
