@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
+from threading import Event
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -143,12 +144,15 @@ def read_before_ms(
     return before_ms - int(IN_FLIGHT_SECONDS * 1000)
 
 
-def read_on(task: LoadTask, partition: TopicPartition, offset: int) -> Iterator[Record]:
+def read_on(
+    task: LoadTask, stop: Event, partition: TopicPartition, offset: int
+) -> Iterator[Record]:
     """Yields the records of a partition from an offset up to its present end, or to the end of a
     bounded replay. Skips those that came too late: they will be left out, so they make no earlier
-    change obsolete. Raises BusError."""
-    with TopicLogs(task) as logs:
-        begun = begun_before(logs, {partition: offset}, task.converter).get(partition, {})
+    change obsolete. Raises BusError, also once `stop` is set while records are waited for."""
+    with TopicLogs(task, stop=stop) as logs:
+        known = begun_before(logs, {partition: offset}, task.converter, is_start=False)
+        begun = known.get(partition, {})
         for at, _, value in logs.records(partition, offset):
             if is_beyond(task, at):
                 return

@@ -154,7 +154,7 @@ def make_applier(
             process,
             put_dead_letters,
             task.target.pool_size,
-            partial(read_on, task),
+            partial(read_on, task, stop),
             partial(read_first, task),
             partial(read_beside, task),
         )

@@ -292,21 +292,25 @@ class TopicLogs:
                 )
 
     def before(
-        self, offsets: Mapping[TopicPartition, int], count: int
+        self, offsets: Mapping[TopicPartition, int], count: int, *, is_patient: bool
     ) -> tuple[list[LogRecord], list[TopicPartition]]:
-        """The records at the `count` offsets before these, and the partitions of which the newest
-        did not arrive in time. Where they do not all arrive in the time of an answer, the newest
-        ones are waited for longer; some can then be there twice. Raises BusError."""
+        """The records at the `count` offsets before these, and the partitions of which some did not
+        arrive in the time of an answer. `is_patient`: the newest ones are then waited for longer;
+        some can be there twice. Raises BusError."""
         begins, ends = self._before(offsets, count)
         left = dict(ends)
         found = self._read(begins, left)
-        if left:
-            newest = {partition: end - NEWEST_OFFSETS for partition, end in left.items()}
-            begins = {
-                partition: max(begins[partition], begin) for partition, begin in newest.items()
-            }
-            found += self._read(begins, left, FIRST_SECONDS, FIRST_SECONDS)
-        return found, sorted(left)
+        missing = set(left)
+        if left and is_patient:
+            reached = begins | {record.partition: record.offset + 1 for record in found}
+            newest = {}
+            for partition, end in left.items():
+                newest[partition] = max(reached[partition], end - NEWEST_OFFSETS)
+            found += self._read(newest, left, FIRST_SECONDS, FIRST_SECONDS)
+            for partition, begin in newest.items():
+                if partition not in left and begin == reached[partition]:
+                    missing.remove(partition)
+        return found, sorted(missing)
 
     def after(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
         """The records at the `count` offsets from these on, in order. Records that do not arrive in

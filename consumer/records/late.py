@@ -64,19 +64,19 @@ def without_late(
 
 
 def begun_before(
-    logs: TopicLogs, offsets: Mapping[TopicPartition, int], converter: str
+    logs: TopicLogs, offsets: Mapping[TopicPartition, int], converter: str, *, is_start: bool
 ) -> dict[TopicPartition, Begun]:
-    """Where epochs began, according to the LOOK_BACK records before these offsets, for a task that
-    begins there. Where the newest of them do not arrive in time, the log says so. Raises
-    BusError."""
+    """Where epochs began, according to the LOOK_BACK records before these offsets. `is_start`: of a
+    task that begins there; large ones are waited for then, and the log says so where some do not
+    arrive in time. Raises BusError."""
     begun: dict[TopicPartition, Begun] = {}
-    records, left = logs.before(offsets, LOOK_BACK)
-    for partition in left:
+    records, missing = logs.before(offsets, LOOK_BACK, is_patient=is_start)
+    for partition in missing if is_start else ():
         LOG.warning(
-            "Kafka does not show in time what %s holds before offset %d, as large records or many "
-            "aborted ones: if a fetch task that had lost its lock has sent records late, they are "
-            "applied, though they can be older than those before. If a fetch task of this topic "
-            "has been taken over just now, compare the target by cdcbus verify",
+            "Kafka does not show in time all that %s holds before offset %d, as large records or "
+            "many aborted ones: if a fetch task that had lost its lock has sent records late, some "
+            "may be applied, though they are older than those before. If a fetch task of this "
+            "topic has been taken over just now, compare the target by cdcbus verify",
             partition,
             offsets[partition],
         )

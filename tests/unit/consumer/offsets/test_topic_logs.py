@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cdcbus.consumer.apply.watermark import read_on
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_logs
 from cdcbus.consumer.offsets.topic_logs import ASK_SECONDS, FIRST_SECONDS, TopicLogs
@@ -154,16 +155,45 @@ def record_of(epoch: int) -> bytes:
 def test_the_newest_large_record_before_a_start_shows_what_has_begun(
     kafka: Kafka, older: list[tuple[float, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Those between may hold another fetch task's beginning, which the log tells."""
     kafka.value = record_of(2)
     kafka.coming = [*older, (ASK_SECONDS + 12, 98), (ASK_SECONDS + 24, 99)]
     with TopicLogs(TASK) as logs:
-        begun = begun_before(logs, {ONE: 100}, "canalRow")
+        begun = begun_before(logs, {ONE: 100}, "canalRow", is_start=True)
     (of_task,) = begun[ONE].values()
     assert list(of_task.values()) == [0 if older else 98]
-    assert kafka.coming == [] and caplog.text == ""
+    assert kafka.coming == []
+    assert "all that orders[0] holds before offset 100" in caplog.text
+
+
+def test_large_records_that_have_all_come_need_no_warning(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.value = record_of(2)
+    kafka.coming = [(1.0, 97), (ASK_SECONDS + 12, 98), (ASK_SECONDS + 24, 99)]
+    with TopicLogs(TASK) as logs:
+        begun = begun_before(logs, {ONE: 100}, "canalRow", is_start=True)
+    (of_task,) = begun[ONE].values()
+    assert list(of_task.values()) == [97]
+    assert caplog.text == ""
 
 
 def test_epochs_that_are_not_known_are_told(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
     with TopicLogs(TASK) as logs:
-        assert begun_before(logs, {ONE: 100}, "canalRow") == {}
-    assert "what orders[0] holds before offset 100" in caplog.text
+        assert begun_before(logs, {ONE: 100}, "canalRow", is_start=True) == {}
+    assert "all that orders[0] holds before offset 100" in caplog.text
+
+
+def test_a_look_ahead_waits_for_them_no_longer_than_for_an_answer(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TopicLogs(TASK) as logs:
+        assert begun_before(logs, {ONE: 100}, "canalRow", is_start=False) == {}
+    assert (kafka.now, caplog.text) == (ASK_SECONDS, "")
+
+
+def test_a_look_ahead_ends_with_its_task(kafka: Kafka) -> None:
+    kafka.stops_at = 5.0
+    with pytest.raises(BusUnavailable, match="stopped before"):
+        next(read_on(TASK, kafka.stop, ONE, 100))
+    assert kafka.now <= 6.0
