@@ -92,7 +92,14 @@ class TableSearch:
             else:
                 # Read once: a busy server has always advanced again after another read.
                 if current is None:
-                    current = self._reader.read(name)
+                    try:
+                        current = self._reader.read(name)
+                    except UnopenedTable:
+                        # What is known needs no table that can be opened.
+                        version = self._versions.schema_between(name, at, self._reader.end())
+                        if version is None:
+                            raise
+                        return version
                 now, end = current
                 if version := self._versions.schema_between(name, at, end):
                     return version

@@ -249,6 +249,17 @@ def test_rows_of_a_table_that_cannot_be_opened_wait_until_it_is_repaired() -> No
     assert names(started, at(1, 950)) == ["a", "b"]
 
 
+def test_rows_before_a_version_that_is_kept_need_no_table_that_can_be_opened() -> None:
+    """The position was set back, and nothing has altered the table since."""
+    entries: dict[str, str] = {}
+    server = Server()
+    list(history(server, entries).begin(at(1, 900)))
+    server.is_broken = True
+    started = history(server, entries)
+    list(started.begin(at(1, 100)))
+    assert names(started, at(1, 150)) == ["a", "b"]
+
+
 def test_a_table_that_cannot_be_opened_is_taken_from_ddl_that_shows_it() -> None:
     server, started = broken()
     create = b"CREATE TABLE t (c INT, d INT)"
