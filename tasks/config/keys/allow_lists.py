@@ -45,8 +45,8 @@ LOGINS = {
     "com.sun.security.auth.module.Krb5LoginModule",
 }
 COMMAND_PARTS = {"sasl.kerberos.principal", "sasl.kerberos.keytab"}
-# Names, also with a placeholder that cannot be filled here.
-KERBEROS_NAME = re.compile(r"([A-Za-z0-9_@./:-]|\$\{[A-Za-z0-9_./:-]+\})+")
+# Names, also with a placeholder that cannot be filled here; any other is the shell's.
+KERBEROS_NAME = re.compile(r"([A-Za-z0-9_@./:-]|\$\{(env|file|encrypted):[^}]*\})+")
 # The content goes to the broker, or to the server that gives tokens.
 SENT_FILE = re.compile(r"sasl\.oauthbearer\.assertion\.(file|(jwt\.)?template\.file)")
 SENT_URL = "sasl.oauthbearer.token.endpoint.url"
@@ -172,7 +172,8 @@ def forbidden_code(
 
 def _named_code(values: Mapping[str, str]) -> Iterator[_Code]:
     for key, value in values.items():
-        name = value.strip(JAVA_BLANKS)
+        # As settings are read, which cuts more characters than Java.
+        name = value.strip()
         short = SIDE.sub("", key)
         if (
             (key == "consumer.eventProcessor.className" and name)
@@ -181,8 +182,8 @@ def _named_code(values: Mapping[str, str]) -> Iterator[_Code]:
             or (key == "loader.loaderName" and is_added_loader(name))
         ):
             yield _Code(key, (name,), name, _to_be_listed(name.partition(":")[0]))
-        elif short.startswith("spark.") or _is_kafka_code(_kafka_option(key), name):
-            loaded = _loaded_class(_kafka_option(key), name)
+        elif short.startswith("spark.") or _is_kafka_code(_kafka_option(key), value):
+            loaded = _loaded_class(_kafka_option(key), value.strip(JAVA_BLANKS))
             yield _Code(key, (short, key, loaded), *_advice(short, loaded))
 
 
@@ -219,15 +220,15 @@ def option_name(written: str) -> str:
 
 def _is_kafka_code(option: str, value: str) -> bool:
     """Whether a client of Kafka would load code for an option, or run a command."""
-    if not value:
+    if not (name := value.strip(JAVA_BLANKS)):
         return False
     if option == LOGIN:
-        module = _loaded_class(option, value)
+        module = _loaded_class(option, name)
         # A placeholder that cannot be filled here is checked where it can.
         return module not in LOGINS and not module.startswith("${")
     if option in COMMAND_PARTS:
-        # librdkafka puts them into a command for the shell, as they are.
-        return KERBEROS_NAME.fullmatch(value) is None
+        # librdkafka puts them into a command for the shell, as they are; a line break ends one.
+        return KERBEROS_NAME.fullmatch(value.rstrip()) is None
     return KAFKA_CODE.fullmatch(option) is not None
 
 

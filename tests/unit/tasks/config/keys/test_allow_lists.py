@@ -9,6 +9,7 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys import allow_lists
 from cdcbus.tasks.config.keys.allow_lists import MODULES
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.bus_settings import read_bus_settings
@@ -156,6 +157,9 @@ def test_what_is_named_or_built_in_is_loaded(line: str, allowed: str, tmp_path: 
         ("kafka.partition.assignment.strategy=a.B", "none"),
         ("kafka.sasl.kerberos.kinit.cmd=touch /tmp/x", "none"),
         ("kafka.sasl.kerberos.principal=x; touch /tmp/x", "none"),
+        (r"kafka.sasl.kerberos.principal=\n/tmp/x", "none"),
+        ("kafka.sasl.kerberos.principal=a${IFS}b", "none"),
+        ("kafka.sasl.kerberos.keytab=${SECRET}", "none"),
         (f"kafka.sasl.jaas.config=com.sun.security.auth.module.LdapLoginModule {LOGIN}", "none"),
         ("kafka.SASL.LOGIN.CLASS=a.B", "none"),
         ("loader.source.kafka.Metric.Reporters=a.B", "none"),
@@ -169,6 +173,18 @@ def test_no_other_code_is_loaded(line: str, allowed: str, tmp_path: Path) -> Non
     (found, *_) = errors(line, f"node.modules={allowed}", tmp_path)
     assert found.startswith(line.partition("=")[0])
     assert "the setting node.modules of this machine" in found
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u3000", "\u00a0", "\u2003"])
+def test_no_blank_hides_the_name_of_a_converter(
+    monkeypatch: pytest.MonkeyPatch, blank: str
+) -> None:
+    """Settings are read without any of them."""
+    monkeypatch.setattr(allow_lists, "is_added_converter", lambda name: name == "added")
+    [(key, _)] = allow_lists.forbidden_code(
+        {"consumer.converter": f"{blank}added"}, {MODULES: "none"}
+    )
+    assert key == "consumer.converter"
 
 
 def test_a_login_module_is_allowed_by_its_class(tmp_path: Path) -> None:
