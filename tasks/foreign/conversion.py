@@ -17,6 +17,8 @@ from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.foreign.regexes import check, either
 
 NAME = re.compile(r"[\w$-]+")
+# librdkafka takes no larger one.
+LARGEST_MESSAGE_BYTES = 1_000_000_000
 NO_START = (
     "nothing says where to begin: take over the position with --offsets, or give consumer.offset; "
     "without one the task does not start"
@@ -47,6 +49,23 @@ def all_inside(what: str, *names: str, prefix: str = "") -> dict[str, Rule]:
     return dict.fromkeys((prefix + name for name in names), inside(what))
 
 
+def _largest_request(made: Conversion, key: str, value: str) -> None:
+    # People write Java's largest number for no limit.
+    size = value.strip()
+    if size.isascii() and size.isdigit():
+        size = str(min(int(size), LARGEST_MESSAGE_BYTES))
+    made.put("kafka.message.max.bytes", size)
+
+
+def _put_unless(word: str, prefix: str, made: Conversion, key: str, value: str) -> None:
+    """Carries an option of Kafka's client over, unless its value is a word that librdkafka does not
+    take."""
+    if value.strip() == word:
+        made.note(key, f"not carried over: {value.strip()} is a word of Java's client")
+    else:
+        made.put(f"kafka.{key.removeprefix(prefix)}", value)
+
+
 def producer_rules(prefix: str) -> dict[str, Rule]:
     """The rules for options of Java's producer with this prefix, but the brokers' addresses.
     librdkafka, which sends rows here, refuses names that only Java has."""
@@ -55,7 +74,7 @@ def producer_rules(prefix: str) -> dict[str, Rule]:
         sentence="not carried over: only Java can load it; say what it does by other settings",
     )
     rules = {
-        "max.request.size": Rule("kafka.message.max.bytes"),
+        "max.request.size": Rule(convert=_largest_request),
         "buffer.memory": Rule("loader.source.queueBytes"),
         "acks": inside("all replicas acknowledge each record"),
         **dict.fromkeys(
@@ -81,9 +100,10 @@ def producer_rules(prefix: str) -> dict[str, Rule]:
             "socket.connection.setup.timeout.max.ms", "compression.*.level",
         ),
         **dict.fromkeys(("interceptor.classes", "*.class", "*.providers"), code),
-        "*": Rule(
-            convert=lambda made, key, value: made.put(f"kafka.{key.removeprefix(prefix)}", value)
-        ),
+        # Java's words for no batches, and for connections that stay.
+        "batch.size": Rule(convert=lambda *given: _put_unless("0", prefix, *given)),
+        "connections.max.idle.ms": Rule(convert=lambda *given: _put_unless("-1", prefix, *given)),
+        "*": Rule(convert=lambda *given: _put_unless("", prefix, *given)),
     }  # fmt: skip
     return {prefix + name: rule for name, rule in rules.items()}
 

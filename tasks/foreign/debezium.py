@@ -314,10 +314,17 @@ def _transform(made: Conversion, key: str, value: str) -> None:
     before, _, after = key.partition("transforms")
     names = [after.split(".")[1]] if after.startswith(".") else split_list(value)
     kinds = {made.settings.get(f"{before}transforms.{each}.type", "").strip() for each in names}
-    if kinds == {UNWRAP}:
+    option = after.partition(".")[2].partition(".")[2]
+    if kinds != {UNWRAP} or option == "route.by.field":
+        made.error(key, "not carried over: say what they do by mapper[i] or an event processor")
+    elif option in ("", "type", "drop.tombstones"):
         made.note(key, "not carried over: rows have no envelope here that it could take off")
     else:
-        made.error(key, "not carried over: say what they do by mapper[i] or an event processor")
+        made.warning(
+            key,
+            "not carried over: deletes are sent, as records of their own, and each record has its "
+            "operation, time and table (docs/formats.md)",
+        )
 
 
 def _sink(made: Conversion, key: str, value: str) -> None:

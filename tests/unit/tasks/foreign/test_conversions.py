@@ -360,6 +360,9 @@ def test_what_takes_debeziums_envelope_off_needs_no_counterpart(
     }
     made = convert(**unwrap)
     assert errors(made) == {} and unwrap.keys() <= said(made)
+    assert f"{before}transforms.unwrap.add.fields" in warned(made)
+    routed = {f"{before}transforms.unwrap.route.by.field": "region"}
+    assert errors(convert(**{**unwrap, **routed})).keys() == routed.keys()
     # With another one the list of both is an error, as rows would differ.
     both = {f"{before}transforms": "unwrap,keep", f"{before}transforms.keep.type": "org.x.Filter"}
     assert errors(convert(**{**unwrap, **both})).keys() == both.keys()
@@ -426,6 +429,12 @@ def test_of_javas_options_come_only_those_that_the_producer_knows(
     assert task.publish.queue_bytes == 64 << 20
     assert task.publish.kafka_options["linger.ms"] == "10"
     assert not warned(made) & {f"{prefix}{name}" for name in JAVAS}
+    words = {"max.request.size": str(2**31 - 1), "batch.size": "0", "connections.max.idle.ms": "-1"}
+    made = convert(**{prefix + name: value for name, value in words.items()})
+    task = inspect_text(task_text(made, made.tool), {}, sources=lambda _: None).task
+    assert isinstance(task, FetchTask)
+    Producer(producer_options(task.publish))  # raises for a value that it does not take
+    assert task.publish.kafka_options["message.max.bytes"] == "1000000000"
     for name in ("interceptor.classes", "sasl.login.class"):
         assert len(errors(convert(**{f"{prefix}{name}": "a.B"}))) == 1
 
