@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
 import javaproperties
 
@@ -169,12 +169,24 @@ def written_entries(
     return entries
 
 
+class _Rest:
+    """The lines of a text from one on, as a file."""
+
+    def __init__(self, lines: Sequence[str], at: int) -> None:
+        self._lines, self._at = lines, at
+
+    def readline(self) -> str:
+        self._at += 1
+        return self._lines[self._at - 1] if self._at <= len(self._lines) else ""
+
+
 def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]]:
     lines = LINE.findall(text)
     at = 0
     while at < len(lines):
         try:
-            for element in javaproperties.parse("".join(lines[at:])):
+            # One by one: a pasted log can have a broken escape in each of many thousand lines.
+            for element in javaproperties.parse(cast(IO[str], _Rest(lines, at))):
                 # An element spans several lines where they are continued with a backslash.
                 here, at = at + 1, at + max(len(LINE.findall(element.source)), 1)
                 if isinstance(element, javaproperties.KeyValue):
