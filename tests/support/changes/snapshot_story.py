@@ -92,7 +92,7 @@ def kill(
                 assert not is_done(shop), "the snapshot was too fast to be caught"
             task.start()
     link.bytes_per_second = 0
-    wait_until(lambda: is_done(shop), f"the snapshot to be done: {fetch.log}", 120)
+    wait_until(lambda: is_done(shop), f"the snapshot to be done: {fetch.log}")
 
 
 def run(shop: Shop, *words: str) -> None:
