@@ -88,8 +88,8 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
         return PositionLost(
             f"source {where} cannot send the binlog from the wanted position ({code} {text})"
         )
-    is_answer = isinstance(error, AWAY) and isinstance(code, int) and code not in (0, *OF_CLIENT)
-    if is_answer:  # as of a disk that is full, or too many connections
+    if isinstance(error, AWAY) and code_of(error) not in (0, *OF_CLIENT):
+        # as of a disk that is full, or too many connections
         return SourceUnavailable(f"source {where} cannot answer now ({code} {text})")
     if isinstance(error, pymysql.err.InternalError):
         # the driver's own: packets out of order, as behind a proxy

@@ -9,9 +9,9 @@ bring them.
 from __future__ import annotations
 
 from cdcbus.plugins.loaders import offset_table
+from cdcbus.plugins.loaders.sqlalchemy_loader import OFFSET_TABLE, JdbcBatch
 from cdcbus.tasks.direct.opened import Opened
 
-OFFSET_TABLE = f"table {offset_table.TABLE}"
 Counts = dict[int, int]
 """Number of a reader -> its transactions."""
 
@@ -21,13 +21,8 @@ def committed(opened: Opened) -> Counts:
     process commits any more. Empty where the target keeps no offsets."""
     if not opened.applier.keeps_offsets:
         return {}
-    database = opened.database
-    with database.reported(OFFSET_TABLE):
-        table = offset_table.find_table(database)
-    if table is None:
-        return {}
-    with database.connected(OFFSET_TABLE) as connection:
-        found = offset_table.counts(connection, opened.load.task_id, table)
+    # Not the load's own one, which has another task id.
+    found = JdbcBatch(opened.database, opened.load.task_id).counts()
     return {reader: each.next_offset for reader, each in found.items()}
 
 

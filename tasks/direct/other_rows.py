@@ -27,8 +27,9 @@ LOOK_SECONDS = 60.0
 
 
 class Looks:
-    """Looks at the sources' binlogs from where the load began to their ends. `found`: the load with
-    the places up to which they were read; it is stored after each look."""
+    """Looks at the sources' binlogs from where the load began to their ends, and at which servers
+    the fetch tasks read. `found`: the load with the places up to which they were read, and what was
+    committed; it is stored with each change of these."""
 
     def __init__(self, opened: Opened, found: DirectLoad) -> None:
         self._opened, self.found = opened, found
