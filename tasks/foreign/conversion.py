@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
@@ -51,19 +52,22 @@ def all_inside(what: str, *names: str, prefix: str = "") -> dict[str, Rule]:
 
 def _largest_request(made: Conversion, key: str, value: str) -> None:
     # People write Java's largest number for no limit.
-    size = value.strip()
-    if size.isascii() and size.isdigit():
-        size = str(min(int(size), LARGEST_MESSAGE_BYTES))
-    made.put("kafka.message.max.bytes", size)
+    if value.isascii() and value.isdigit():
+        value = str(min(int(value), LARGEST_MESSAGE_BYTES))
+    made.put("kafka.message.max.bytes", value)
 
 
 def _put_unless(word: str, prefix: str, made: Conversion, key: str, value: str) -> None:
     """Carries an option of Kafka's client over, unless its value is a word that librdkafka does not
     take."""
-    if value.strip() == word:
-        made.note(key, f"not carried over: {value.strip()} is a word of Java's client")
+    if value == word:
+        made.note(key, f"not carried over: {word} is a word of Java's client")
     else:
-        made.put(f"kafka.{key.removeprefix(prefix)}", value)
+        _put_option(prefix, made, key, value)
+
+
+def _put_option(prefix: str, made: Conversion, key: str, value: str) -> None:
+    made.put(f"kafka.{key.removeprefix(prefix)}", value)
 
 
 def producer_rules(prefix: str) -> dict[str, Rule]:
@@ -101,9 +105,9 @@ def producer_rules(prefix: str) -> dict[str, Rule]:
         ),
         **dict.fromkeys(("interceptor.classes", "*.class", "*.providers"), code),
         # Java's words for no batches, and for connections that stay.
-        "batch.size": Rule(convert=lambda *given: _put_unless("0", prefix, *given)),
-        "connections.max.idle.ms": Rule(convert=lambda *given: _put_unless("-1", prefix, *given)),
-        "*": Rule(convert=lambda *given: _put_unless("", prefix, *given)),
+        "batch.size": Rule(convert=partial(_put_unless, "0", prefix)),
+        "connections.max.idle.ms": Rule(convert=partial(_put_unless, "-1", prefix)),
+        "*": Rule(convert=partial(_put_option, prefix)),
     }  # fmt: skip
     return {prefix + name: rule for name, rule in rules.items()}
 
