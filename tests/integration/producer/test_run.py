@@ -24,6 +24,7 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.stages import Stages
+from cdcbus.producer.schema.history_codec import FOLLOWED, Followed, followed_text
 from cdcbus.producer.server.connection import binlog_files
 from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.runtime.lag import lag_meter
@@ -385,7 +386,11 @@ def test_a_start_rule_is_for_the_first_start_only(
         operator.delete(positions.path)
         if lost != "position":
             operator.delete(written_path(name, name))
-            operator.create(f"/datas/task/{name}/schema/{name}", makepath=True)
+            followed = followed_text(
+                Followed(BinlogCoordinates(start.file, start.pos), "here", True)
+            )
+            path = f"/datas/task/{name}/schema/{name}/{FOLLOWED}"
+            operator.create(path, followed.encode(), makepath=True)
 
     refused = pytest.raises(
         NoPosition,
