@@ -191,8 +191,11 @@ class DeadLetterTopic:
         }
 
     def _make_topic(self) -> None:
+        with AdminClient(self._options) as admin:
+            self._make_topic_with(admin)
+
+    def _make_topic_with(self, admin: AdminClient) -> None:
         topic = self._config.topic
-        admin = AdminClient(self._options)
         try:
             if topic in admin.list_topics(timeout=WAIT_SECONDS).topics:
                 warn_of_expiry(admin, topic)

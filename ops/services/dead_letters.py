@@ -94,7 +94,8 @@ class FetchLetters:
             # Compaction then removes the letter.
             key = self._key(each.dead_letter.record)
             tombstones.append({"topic": self._topic, "key": key, "value": None})
-        DeadLetterSender(_producer(self._access), self._access.servers).send(tombstones)
+        with DeadLetterSender(_producer(self._access), self._access.servers) as sender:
+            sender.send(tombstones)
 
     def _key(self, record: str) -> bytes:
         return f"{self.task_id}\n{record}".encode()

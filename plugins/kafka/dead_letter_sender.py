@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -25,11 +25,17 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class DeadLetterSender:
-    """Sends through a producer that nobody else uses. Not thread-safe."""
+    """Sends through a producer that nobody else uses. A context manager. Not thread-safe."""
 
     def __init__(self, producer: Producer, servers: str) -> None:
         self._producer = producer
         self._servers = servers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def send(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Sends records in order; each is what `Producer.produce` takes by name. Returns when all
@@ -67,8 +73,10 @@ class DeadLetterSender:
             raise failures[0]
 
     def close(self) -> None:
-        """Drops what has not been sent."""
-        self._producer.purge()
+        """Drops what has not been sent, and ends the producer's threads: a page makes one each time
+        that it is asked for."""
+        drop_unsent(self._producer)
+        self._producer.close()
 
     def _queue(self, record: Mapping[str, Any], on_delivery: OnDelivery) -> None:
         """Gives a record to the client, once that has room for it."""

@@ -67,7 +67,8 @@ class Topics:
         error = self._error(topic, 0.0 if self._config.new_topics else NEW_SECONDS)
         if error is None:
             if topic == self._config.dead_letter_topic:
-                warn_of_expiry(self._admin(), topic)
+                with self._admin() as admin:
+                    warn_of_expiry(admin, topic)
             return
         servers = self._config.servers
         if error.code() in RIGHTS:
@@ -97,11 +98,11 @@ class Topics:
             settings = COMPACTED
         try:
             new = NewTopic(topic, shape.partitions, shape.replicas, config=settings)
-            # Held until the answer is there: an answer ends with its client.
-            admin = self._admin()
-            # The client's own limit: its error says that brokers are silent, and may answer later.
-            answers = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
-            answers[topic].result()
+            with self._admin() as admin:
+                # The client's own limit: its error says that brokers are silent, and may answer
+                # later.
+                answers = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
+                answers[topic].result()
         except KafkaException as error:
             reason = error.args[0]
             if reason.code() in RIGHTS:
@@ -124,9 +125,9 @@ class Topics:
         it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
-            admin = self._admin()
-            answers = admin.describe_configs([resource])
-            found = answers[resource].result(timeout=ANSWER_SECONDS)
+            with self._admin() as admin:
+                answers = admin.describe_configs([resource])
+                found = answers[resource].result(timeout=ANSWER_SECONDS)
             return int(found["max.message.bytes"].value)
         except (KafkaException, KeyError, ValueError, TimeoutError):
             return None

@@ -87,10 +87,11 @@ def _check_kafka(source: NamedSource, settings: Settings, diagnostics: Diagnosti
         raise ConfigError(
             f"source {source.name}: settings of the Kafka client: {error.args[0].str()}"
         ) from error
-    try:
-        client.list_topics(timeout=ANSWER_SECONDS)
-    except KafkaException as error:
-        raise refusals.unanswered(client, servers, error) from error
+    with client:
+        try:
+            client.list_topics(timeout=ANSWER_SECONDS)
+        except KafkaException as error:
+            raise refusals.unanswered(client, servers, error) from error
 
 
 def _refuse_errors(source: NamedSource, diagnostics: Diagnostics) -> None:

@@ -220,16 +220,15 @@ def topics_retention(task: LoadTask) -> Retention:
         "bootstrap.servers": task.source.servers,
         "logger": LIBRARY_LOG,
     }
-    # Must live until it has answered.
-    admin = AdminClient(options)
     topics = []
     for topic in task.source.topics:
         topics.append(ConfigResource(ConfigResource.Type.TOPIC, topic))
-    asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
     seconds: list[float] = []
     kept_bytes: dict[str, int] = {}
-    for resource, future in asked.items():
-        config = future.result(ASK_SECONDS)
+    with AdminClient(options) as admin:
+        asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
+        configs = {each.name: future.result(ASK_SECONDS) for each, future in asked.items()}
+    for topic, config in configs.items():
         # A compacted topic deletes nothing by age or size.
         if "delete" not in config["cleanup.policy"].value:
             continue
@@ -237,7 +236,7 @@ def topics_retention(task: LoadTask) -> Retention:
         if (kept_ms := int(config["retention.ms"].value)) > 0:
             seconds.append(kept_ms / 1000)
         if (most := int(config["retention.bytes"].value)) > 0:
-            kept_bytes[resource.name] = most
+            kept_bytes[topic] = most
     return Retention(min(seconds, default=None), kept_bytes)
 
 

@@ -45,21 +45,21 @@ def groups_of(access: Access, topic: str) -> Groups:
     with TopicLog(access) as log:
         ends = end_offsets(log.bounds(topic))
     options = {**access.options, "bootstrap.servers": access.servers}
-    admin = AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
     partitions = [Partition(topic, number) for number in ends]
     rows = []
     try:
-        listed = admin.list_consumer_groups(request_timeout=ANSWER_SECONDS).result().valid
-        for each in listed[:MOST_GROUPS]:
-            asked = ConsumerGroupTopicPartitions(each.group_id, partitions)
-            futures = admin.list_consumer_group_offsets([asked], request_timeout=ANSWER_SECONDS)
-            state = str(each.state.name).lower().replace("_", " ")
-            for place in futures[each.group_id].result().topic_partitions or ():
-                if place.offset < 0 or place.error is not None:
-                    continue  # the group has no offset there
-                end = ends[place.partition]
-                row = GroupRow(each.group_id, state, place.partition, place.offset, end)
-                rows.append(row)
+        with AdminClient(dict[str, Any](options), logger=LIBRARY_LOG) as admin:
+            listed = admin.list_consumer_groups(request_timeout=ANSWER_SECONDS).result().valid
+            for each in listed[:MOST_GROUPS]:
+                asked = ConsumerGroupTopicPartitions(each.group_id, partitions)
+                futures = admin.list_consumer_group_offsets([asked], request_timeout=ANSWER_SECONDS)
+                state = str(each.state.name).lower().replace("_", " ")
+                for place in futures[each.group_id].result().topic_partitions or ():
+                    if place.offset < 0 or place.error is not None:
+                        continue  # the group has no offset there
+                    end = ends[place.partition]
+                    row = GroupRow(each.group_id, state, place.partition, place.offset, end)
+                    rows.append(row)
     except KafkaException as error:
         return Groups((), f"Kafka does not list its groups: {error.args[0].str()}")
     rows.sort(key=lambda row: (row.group, row.partition))
