@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -22,6 +26,10 @@ from cdcbus.plugins.errors import (
 # The errors of a call to Spark once its JVM has ended, for example after a signal to the whole
 # process group.
 JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
+# Its connections break before it has ended.
+END_SECONDS = 2.0
+# The exit code of a JVM with ExitOnOutOfMemoryError.
+OUT_OF_MEMORY = 3
 # Java's exceptions about Kafka, by how the task reacts to them. Each counts anywhere in the cause
 # chain, and so do its subclasses.
 _REFUSED = (
@@ -73,10 +81,26 @@ def unwritable(folder: Path | str, error: OSError) -> SparkUnavailable:
 
 def jvm_ended(task: LoadTask, error: BaseException) -> SparkEnded:
     """The error for a JVM that has ended; `error` was raised by a call to Spark."""
+    gateway: Any = SparkContext._gateway
+    how = type(error).__name__
+    # Not in an executor.
+    if gateway is not None:
+        with suppress(TimeoutExpired):
+            how = ending(gateway.proc.wait(END_SECONDS))
     return SparkEnded(
-        f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before "
-        "says more"
+        f"task {task.task_id}: the JVM of Spark has ended ({how}); the log before says more"
     )
+
+
+def ending(code: int) -> str:
+    """How a JVM has ended, by its exit code as `subprocess` gives it."""
+    if code == -signal.SIGKILL:
+        return "killed by SIGKILL, as Linux does where the machine has no memory left: see dmesg"
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    if code == OUT_OF_MEMORY:
+        return "out of memory; give it more: spark.driver.memory"
+    return f"exit code {code}"
 
 
 def query_error(task: LoadTask, query: StreamingQuery) -> CdcError:

@@ -1,4 +1,4 @@
-"""Ctrl-C twice, while Spark works."""
+"""Ctrl-C twice, and the end of Spark's JVM, while Spark works."""
 
 from __future__ import annotations
 
@@ -55,6 +55,32 @@ def test_a_second_interrupt_while_spark_answers_nothing_leaves_no_stack_trace(
         assert "Traceback" not in said, said
         wait_until(lambda: not is_jvm(jvm), "Spark to end")
         assert {*tmp_path.iterdir()} == {task.log, task.file}
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [(signal.SIGKILL, "killed by SIGKILL, as Linux does"), (signal.SIGTERM, "exit code 143")],
+)
+def test_a_jvm_that_ends_under_its_task_is_told_of_with_its_reason(
+    name: str,
+    kafka: str,
+    zookeeper: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+    ending: signal.Signals,
+    reason: str,
+) -> None:
+    make_topic(name, 1)
+    make_topic(f"{name}-out", 1)
+    with open_forward(name, kafka, zookeeper, tmp_path) as forward:
+        forward.put(range(20000))
+        task = with_eager_spark(forward.task())
+        task.start()
+        said = "Spark reads a backlog"
+        wait_until(lambda: said in task.log.read_text(), said)
+        os.kill(jvm_of(task.pid), ending)
+        assert task.await_stop() == 1
+    assert f"the JVM of Spark has ended ({reason}" in task.log.read_text()
 
 
 def says(process: subprocess.Popen[bytes], log: Path, words: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.spark.spark_errors import classified, spark_error
+from cdcbus.consumer.spark.spark_errors import classified, ending, spark_error
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import (
@@ -197,3 +197,16 @@ def test_a_jvm_that_is_gone_is_told_apart_from_what_spark_fails_in() -> None:
     gone = PySparkRuntimeError("the SparkContext was stopped")
     assert type(spark_error(TASK, gone)) is SparkEnded
     assert type(spark_error(TASK, PySparkException("of a call"))) is CdcError
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (-9, "killed by SIGKILL, as Linux does where the machine has no memory left: see dmesg"),
+        (-15, "killed by SIGTERM"),
+        (3, "out of memory; give it more: spark.driver.memory"),
+        (1, "exit code 1"),
+    ],
+)
+def test_how_a_jvm_has_ended_is_told_by_its_exit_code(code: int, how: str) -> None:
+    assert ending(code) == how
