@@ -40,6 +40,7 @@ SOURCE = "CDCBUS_TEST_SOURCE"  # mysql://user:password@host:port in place of the
 OLD_SOURCE = "CDCBUS_TEST_OLD_SOURCE"
 # the same of a MySQL 8 or later, for tests of targets; its user may make others
 MYSQL_TARGET = "CDCBUS_TEST_MYSQL"
+LOG_LINES = 15
 
 
 # to the server: syntax, a variable, a GTID with a tag, a type
@@ -57,8 +58,14 @@ def pytest_configure() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skips what an old source refuses of a test's own SQL; SQL of the product counts as ever."""
+    """Shows, of a test that failed, the end of each log that it left. Skips what an old source
+    refuses of a test's own SQL; SQL of the product counts as ever."""
     report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if report.failed and folder is not None:
+        for log in sorted(folder.glob("**/*.log")):
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            report.sections.append((f"the end of {log.name}", "\n".join(lines[-LOG_LINES:])))
     if (
         os.environ.get(OLD_SOURCE)
         and call.excinfo
