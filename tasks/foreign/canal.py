@@ -13,6 +13,7 @@ from cdcbus.tasks.foreign.conversion import (
     all_inside,
     fetch_keys,
     inside,
+    leave_out,
     literal_table,
     producer_rules,
     time_of,
@@ -21,6 +22,7 @@ from cdcbus.tasks.foreign.conversion import (
 from cdcbus.tasks.foreign.regexes import either, split_regexes
 
 TOOL = "canal"
+OPERATIONS = ("INSERT", "UPDATE", "DELETE")
 DESTINATION = "canal.instance.destination"
 # The parts of a position, each a setting.
 PLACE = "journal.name", "position", "timestamp", "gtid"
@@ -158,9 +160,17 @@ def _no_ddl(made: Conversion, key: str, value: str) -> None:
         made.put("loader.source.ddl", "false")
 
 
-def _left_out(made: Conversion, key: str, value: str) -> None:
+def _no_rows(made: Conversion, key: str, value: str) -> None:
     if yes(value):
-        made.error(key, "not carried over: rows that canal leaves out would be sent")
+        made.error(key, "not carried over: a task that leaves all rows out has nothing to send")
+
+
+def _operations(made: Conversion, key: str, value: str) -> None:
+    """Converts all of `filter.dml.*`, of which this is one."""
+    if yes(value):
+        prefix = key.removesuffix(key.rpartition(".")[2])
+        names = [each for each in OPERATIONS if yes(made.settings.get(prefix + each.lower(), ""))]
+        leave_out(made, key, names)
 
 
 def _detecting(made: Conversion, key: str, value: str) -> None:
@@ -194,8 +204,11 @@ RULES: dict[str, Rule] = {
     "canal.instance.filter.field": Rule(convert=_columns),
     "canal.instance.filter.black.field": Rule(convert=_columns),
     "canal.instance.filter.query.ddl": Rule(convert=_no_ddl),
-    "canal.instance.filter.dml.*": Rule(convert=_left_out),
-    "canal.instance.filter.rows": Rule(convert=_left_out),
+    **dict.fromkeys(
+        (f"canal.instance.filter.dml.{name.lower()}" for name in OPERATIONS),
+        Rule(convert=_operations),
+    ),
+    "canal.instance.filter.rows": Rule(convert=_no_rows),
     "canal.instance.filter.table.error": Rule(
         sentence="not carried over: a table that cannot be read stops the task, its rows are not "
         "left out",

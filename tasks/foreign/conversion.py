@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.client.options import ENDPOINT
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.task import find_key
@@ -67,7 +68,10 @@ def _put_unless(word: str, prefix: str, made: Conversion, key: str, value: str) 
 
 
 def _put_option(prefix: str, made: Conversion, key: str, value: str) -> None:
-    made.put(f"kafka.{key.removeprefix(prefix)}", value)
+    name = key.removeprefix(prefix)
+    if name == ENDPOINT:
+        value = value or "none"
+    made.put(f"kafka.{name}", value)
 
 
 def producer_rules(prefix: str) -> dict[str, Rule]:
@@ -139,7 +143,8 @@ class Conversion:
         """Converts each setting by the rule for its name, else by the first pattern that matches;
         reports a setting without either as not carried over."""
         for key, value in self.settings.items():
-            if not value.strip():
+            # Java turns the check of host names off by an empty value.
+            if not value.strip() and not key.endswith(ENDPOINT):
                 continue
             rule = _rule_for(key, rules)
             if rule is None:
@@ -243,6 +248,16 @@ def time_of(milliseconds: str) -> datetime | None:
         return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
     except ValueError:
         return None
+
+
+def leave_out(made: Conversion, key: str, operations: Sequence[str]) -> None:
+    """Leaves out the rows of these operations, some of INSERT, UPDATE and DELETE."""
+    if len(operations) > 2:
+        made.error(
+            key, "not carried over: a task without any of its operations has no rows to send"
+        )
+    elif operations:
+        made.put("consumer.skippedOperations", ",".join(operations))
 
 
 def yes(value: str) -> bool:

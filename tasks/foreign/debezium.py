@@ -18,6 +18,7 @@ from cdcbus.tasks.foreign.conversion import (
     all_inside,
     fetch_keys,
     inside,
+    leave_out,
     literal_table,
     producer_rules,
     yes,
@@ -25,6 +26,7 @@ from cdcbus.tasks.foreign.conversion import (
 from cdcbus.tasks.foreign.regexes import either, part_of_name, split_regexes
 
 TOOL = "Debezium"
+OPERATIONS = {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}
 SERVER_PREFIX = "debezium.source."
 SERVER_PRODUCER = "debezium.sink.kafka.producer."
 CONNECTORS = ("io.debezium.connector.mysql.MySqlConnector",
@@ -295,8 +297,7 @@ def _keys(made: Conversion, key: str, value: str) -> None:
 def _skipped(made: Conversion, key: str, value: str) -> None:
     operations = set(map(str.strip, value.lower().split(",")))
     made.put("loader.source.truncate", str("t" not in operations).lower())
-    if operations & {"c", "u", "d"}:
-        made.error(key, "not carried over: rows that Debezium leaves out would be sent")
+    leave_out(made, key, [name for letter, name in OPERATIONS.items() if letter in operations])
 
 
 def _new_topics(made: Conversion, key: str, value: str) -> None:

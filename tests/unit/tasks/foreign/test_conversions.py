@@ -123,14 +123,14 @@ def test_no_setting_is_dropped_without_a_word() -> None:
         "canal__instance__tsdb__enable": "true",
         "canal__instance__detecting__enable": "true",
         "canal__instance__filter__table__error": "true",
-        "canal__instance__filter__dml__delete": "true",
+        "canal__instance__filter__rows": "true",
         "canal__mq__flatMessage": "false",
         "canal__instance__enableDruid": "true",
         "canal__instance__gtidon": "true",
     }
     assert set(spelled(odd)) <= said(of_canal(**odd))
     assert errors(of_canal(**odd)).keys() == {
-        "canal.instance.filter.dml.delete",
+        "canal.instance.filter.rows",
         "canal.mq.flatMessage",
         "canal.instance.enableDruid",
     }
@@ -257,14 +257,13 @@ def test_debeziums_masks_and_left_out_columns_never_get_lost() -> None:
         "column__mask__hash__v2__SHA-256__with__salt__x": "shop.person.card",
         "transforms": "route",
         "snapshot__select__statement__overrides": "shop.orders",
-        "skipped__operations": "d,t",
         "database__ssl__keystore": "/k.jks",
     }
     made = of_debezium(**odd)
     written = " ".join(f"{key}={value}" for key, value in made.finished().items())
     for key in spelled(odd):
         assert key in errors(made) or "mapper[0]" in written, key
-    assert {"transforms", "database.ssl.keystore", "skipped.operations"} <= errors(made).keys()
+    assert {"transforms", "database.ssl.keystore"} <= errors(made).keys()
 
 
 @pytest.mark.parametrize("column", ["shop.person.pin$", r"^shop\.person\.pin", "^shop.person.pin$"])
@@ -404,6 +403,7 @@ JAVAS = {
     "retries": "3",
     "send.buffer.bytes": "131072",
     "socket.connection.setup.timeout.max.ms": "20000",
+    "ssl.endpoint.identification.algorithm": "",
     "ssl.truststore.type": "PEM",
     "transactional.id": "x",
 }
@@ -428,6 +428,8 @@ def test_of_javas_options_come_only_those_that_the_producer_knows(
     assert task.publish.kafka_options["message.max.bytes"] == "2000000"
     assert task.publish.queue_bytes == 64 << 20
     assert task.publish.kafka_options["linger.ms"] == "10"
+    # by an empty value Java does not look at host names
+    assert task.publish.kafka_options["ssl.endpoint.identification.algorithm"] == "none"
     assert not warned(made) & {f"{prefix}{name}" for name in JAVAS}
     words = {"max.request.size": str(2**31 - 1), "batch.size": "0", "connections.max.idle.ms": "-1"}
     made = convert(**{prefix + name: value for name, value in words.items()})
@@ -514,6 +516,36 @@ def test_debezium_leaves_out_truncates_unless_it_is_told_otherwise(
     assert made.keys["loader.source.truncate"] == truncates
     noted = {each.key for each in made.found.of(Severity.NOTE)}
     assert ("skipped.operations" in noted) is (skipped is None)
+
+
+@pytest.mark.parametrize(
+    ("made", "operations"),
+    [
+        (of_debezium(skipped__operations="t,d"), "DELETE"),
+        (of_debezium(skipped__operations="u, c"), "INSERT,UPDATE"),
+        (of_debezium(skipped__operations="none"), None),
+        (of_canal(canal__instance__filter__dml__delete="true"), "DELETE"),
+        (
+            of_canal(
+                canal__instance__filter__dml__update="true",
+                canal__instance__filter__dml__insert="true",
+                canal__instance__filter__dml__delete="false",
+            ),
+            "INSERT,UPDATE",
+        ),
+    ],
+)
+def test_operations_that_are_left_out_stay_so(made: Conversion, operations: str | None) -> None:
+    assert errors(made) == {}
+    assert made.keys.get("consumer.skippedOperations") == operations
+    assert inspect_text(task_text(made, made.tool), {}, sources=lambda _: None).task is not None
+
+
+def test_a_task_without_any_operation_is_an_error() -> None:
+    assert errors(of_debezium(skipped__operations="c,u,d,t")).keys() == {"skipped.operations"}
+    names = [f"canal.instance.filter.dml.{name}" for name in ("insert", "update", "delete")]
+    made = of_canal(**{name.replace(".", "__"): "true" for name in names})
+    assert errors(made).keys() == set(names)
 
 
 @pytest.mark.parametrize(
