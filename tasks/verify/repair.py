@@ -97,9 +97,14 @@ def _rows(
     return found
 
 
+class NotRepaired(ConfigError):
+    """The rows of this table cannot be sent, or not now; those of other tables can."""
+
+
 def repair(comparison: Comparison, lag: Lag, keys: Sequence[Cells]) -> Iterator[list[Planned]]:
     """Publishes the rows as the source has them, and yields each group once Kafka has acknowledged
-    it. Raises SourceRefused, ConfigError and BusError; groups sent before that stay sent."""
+    it. Raises NotRepaired, SourceRefused, ConfigError and BusError; groups sent before that stay
+    sent."""
     [side] = comparison.sources
     fetch = side.table.feed.fetch
     rest = iter(keys)
@@ -157,7 +162,7 @@ def _refuse_engine(schemas: SchemaReader, connection: Connection, side: SourceSi
     with schemas.held([table]):
         engine = servers.query(connection, sql, table)
     if not engine or str(engine[0][0]).lower() != "innodb":
-        raise ConfigError(
+        raise NotRepaired(
             f"source table {table} is not in InnoDB, so its rows cannot be locked while they are "
             "sent: repair it by hand, or give it ENGINE=InnoDB"
         )
@@ -178,7 +183,7 @@ def _locked(connection: Connection, side: SourceSide) -> Iterator[None]:
             ) from error
         # Lock wait timeout and deadlock.
         if isinstance(error, pymysql.err.OperationalError) and code in (1205, 1213):
-            raise ConfigError(
+            raise NotRepaired(
                 f"rows of source table {table} are locked by others for longer than "
                 f"{LOCK_WAIT_SECONDS} s ({code}): run the repair again"
             ) from error
@@ -246,7 +251,7 @@ def _record(side: SourceSide, change: RowChange) -> Record:
     try:
         key = key_text(change, key_columns(change.table, config))
     except UnreadableEvent as error:
-        raise ConfigError(
+        raise NotRepaired(
             f"a row of {change.table.id} that only the target has cannot be deleted through the "
             f"topic, as the partition key (partitionKey.{change.table.id}) has columns outside "
             "the key: delete it at the target by hand"

@@ -89,14 +89,14 @@ class TableReport:
     rows that kept changing while they were compared. `behind`: rows that differ, but that the task
     may not have reached yet. `is_cut`: the comparison was cut short. `left_out`: columns that are
     not compared. `error`: why the table could not be compared. `planned`: what a repair sends, or
-    would send; `repaired`: how many rows were sent; `not_repaired`: why none could be; `unheld`:
-    the keys of rows that only the target has, and that the source's columns cannot hold. `others`:
-    other tasks that write to the table; `of_others`: rows that only the target has, which may be
-    theirs, and do not count as different. `is_partial`: the task reads only some partitions of its
-    topics, so rows that differ are only known to be `behind`. `inbound`: the tasks that bring
-    changes of other servers to the source; `doubt`: why it is not known whether these have arrived,
-    so that rows that differ are only known to be `behind`, too. `is_gone`: the source has no such
-    table any more, so all rows are extra."""
+    would send; `repaired`: how many rows were sent; `not_repaired`: why none, or not all, could be;
+    `unheld`: the keys of rows that only the target has, and that the source's columns cannot hold.
+    `others`: other tasks that write to the table; `of_others`: rows that only the target has, which
+    may be theirs, and do not count as different. `is_partial`: the task reads only some partitions
+    of its topics, so rows that differ are only known to be `behind`. `inbound`: the tasks that
+    bring changes of other servers to the source; `doubt`: why it is not known whether these have
+    arrived, so that rows that differ are only known to be `behind`, too. `is_gone`: the source has
+    no such table any more, so all rows are extra."""
 
     target: str
     sources: list[str]

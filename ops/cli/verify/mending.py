@@ -46,7 +46,7 @@ class Mending:
         """Shows what would be published. Publishes it and compares again unless this is a dry run
         or the operator declines."""
         from cdcbus.tasks.process_identity import operator
-        from cdcbus.tasks.verify.repair import planned, repair
+        from cdcbus.tasks.verify.repair import NotRepaired, planned, repair
         from cdcbus.tasks.verify.sendable import PRUNED, REPAIRED, refusal, repairable, unheld
         from cdcbus.tasks.zookeeper.audit import audited
 
@@ -69,9 +69,13 @@ class Mending:
             return
         option = "--repair" if self.is_repairing else "--prune"
         what = f"verify {option}: {len(report.planned)} rows of {report.target}"
-        with audited(both.zookeeper, operator(), what, f"task {both.task.task_id}"):
-            for sent in repair(comparison, both.lag, repairable(comparison, kinds)):
-                report.repaired += len(sent)
+        try:
+            with audited(both.zookeeper, operator(), what, f"task {both.task.task_id}"):
+                for sent in repair(comparison, both.lag, repairable(comparison, kinds)):
+                    report.repaired += len(sent)
+        except NotRepaired as error:
+            # The other tables' turn comes all the same.
+            report.not_repaired = str(error)
         # The report is about what is left.
         comparison.look_again()
 

@@ -106,7 +106,7 @@ def test_a_repairs_record_is_that_of_the_fetch_task(
         there = each.in_postgresql if target == "postgresql" else first
         run: Any = shop.postgresql if target == "postgresql" else shop.mariadb
         run(f"INSERT INTO {shop.name}.{name} VALUES ({there}, 1)")
-    wait_until(lambda: sum(shop.ends().values()) == 2 * len(types), "the records", 60)
+    wait_until(lambda: sum(shop.ends().values()) == 2 * len(types), "the records")
     fetch.kill()
     for name in types:
         shop.cursor.execute(f"DELETE FROM {name} WHERE v = 1")

@@ -29,6 +29,25 @@ def test_a_repair_says_of_what_it_can_do_nothing(shop: Shop) -> None:
     assert "no key" in found.table["notRepaired"]
 
 
+def test_a_table_that_cannot_be_locked_stops_no_other_table_s_repair(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No consumer task applies what is sent.
+    monkeypatch.setattr(Lag, "has_passed", lambda *_: True)
+    for name in ("a", "b"):
+        shop.create(name, "id INT PRIMARY KEY, n INT")
+        shop.cursor.execute(f"INSERT INTO {name} VALUES (1, 1)")
+    shop.cursor.execute("ALTER TABLE a ENGINE = MyISAM")
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    assert found.code == 1
+    first, second = found.tables
+    assert f"source table {shop.name}.a is not in InnoDB" in first["notRepaired"]
+    assert "notRepaired" not in second
+    assert (first.get("published", 0), second["published"]) == (0, 1)
+    sent = [json.loads(each.value() or b"") for each in messages(shop.addresses.kafka, shop.name)]
+    assert [each["table"] for each in sent] == ["b"]
+
+
 UNHELD = {
     "whole": ("INT", "numeric", "1", "1.5"),
     "big": ("INT", "bigint", "1", "3000000000"),

@@ -39,7 +39,7 @@ def test_keys_that_are_respelled_at_the_target_are_repaired_at_once(shop: Shop, 
     found = verify(shop, "mariadb", "--repair", "--yes", patience="60" if runs else "1")
     if not runs:
         load.start()
-        wait_until(lambda: shop.is_applied(load), "the records", 120)
+        wait_until(lambda: shop.is_applied(load), "the records")
     load.check()
     assert found.code == int(not runs), found.output
     assert verify(shop, "mariadb").code == 0
