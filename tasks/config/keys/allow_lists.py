@@ -45,8 +45,7 @@ LOGINS = {
     "com.sun.security.auth.module.Krb5LoginModule",
 }
 COMMAND_PARTS = {"sasl.kerberos.principal", "sasl.kerberos.keytab"}
-# Names, also with a placeholder that cannot be filled here; any other is the shell's.
-KERBEROS_NAME = re.compile(r"([A-Za-z0-9_@./:-]|\$\{(env|file|encrypted):[^}]*\})+")
+KERBEROS_NAME = re.compile(r"[A-Za-z0-9_@./:-]+")
 # The content goes to the broker, or to the server that gives tokens.
 SENT_FILE = re.compile(r"sasl\.oauthbearer\.assertion\.(file|(jwt\.)?template\.file)")
 SENT_URL = "sasl.oauthbearer.token.endpoint.url"

@@ -160,6 +160,8 @@ def test_what_is_named_or_built_in_is_loaded(line: str, allowed: str, tmp_path: 
         (r"kafka.sasl.kerberos.principal=\n/tmp/x", "none"),
         ("kafka.sasl.kerberos.principal=a${IFS}b", "none"),
         ("kafka.sasl.kerberos.keytab=${SECRET}", "none"),
+        # filled, it looks like a placeholder
+        ("kafka.sasl.kerberos.principal=$${file:/dev/null}{env:-$(touch /tmp/x)}", "none"),
         (f"kafka.sasl.jaas.config=com.sun.security.auth.module.LdapLoginModule {LOGIN}", "none"),
         ("kafka.SASL.LOGIN.CLASS=a.B", "none"),
         ("loader.source.kafka.Metric.Reporters=a.B", "none"),
