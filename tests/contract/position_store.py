@@ -22,7 +22,7 @@ class SharedNode(Protocol):
     def text(self) -> str: ...
 
 
-def eventually(is_so: Callable[[], bool], within_seconds: float = 5.0) -> bool:
+def eventually(is_so: Callable[[], bool], within_seconds: float = 60.0) -> bool:
     """Whether it becomes so in time: a watch tells a moment later."""
     deadline = time.monotonic() + within_seconds
     while not is_so() and time.monotonic() < deadline:

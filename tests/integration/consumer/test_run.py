@@ -118,7 +118,7 @@ def test_the_first_row_of_fifty_partitions_comes_long_before_five_minutes(
     shop.cursor.execute("INSERT INTO orders VALUES (1, 'first', 0.5)")
     wait_until(lambda: sum(shop.ends(topic).values()) == 1, "the row in Kafka")
     shop.load("postgresql", consumer__source__topics=topic).start()
-    wait_until(lambda: len(shop.rows("orders")["postgresql"]) == 1, "the row at the target", 120)
+    wait_until(lambda: len(shop.rows("orders")["postgresql"]) == 1, "the row at the target")
     fetch.check()
 
 
@@ -393,7 +393,6 @@ def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tel
             in json.loads(shop.zookeeper.get(stat)[0]).get("targetLost", "")
         ),
         "nodes to be told",
-        60,
     )
 
 
@@ -419,7 +418,6 @@ def test_a_target_table_made_anew_between_two_runs_is_told_of(shop: Shop) -> Non
             in json.loads(shop.zookeeper.get(stat)[0]).get("targetLost", "")
         ),
         "nodes to be told",
-        60,
     )
     assert f"compare by cdcbus verify {load.task_id}" in load.log.read_text()
 

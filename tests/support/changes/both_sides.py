@@ -17,7 +17,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from tests.support.processes.bus import published
 
-SECONDS = 90.0
+SECONDS = 240.0
 
 
 @dataclass(slots=True)

@@ -45,7 +45,6 @@ def await_fetched(shop: Shop, fetch: TaskProcess) -> None:
     wait_until(
         lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written),
         "the fetch task to read all",
-        120,
     )
 
 
@@ -64,7 +63,7 @@ def test_rows_that_move_between_partitions_are_all_there_at_the_end(
         **{f"loader__source__partitionKey__{shop.name.upper()}__MOVES": "GRP"},
     )
     fetch.start()
-    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", 120)
+    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
     shop.cursor.executemany(
         "INSERT INTO moves VALUES (%s, 'g0', 0)", [(number,) for number in range(ROWS)]
     )

@@ -65,7 +65,7 @@ def test_a_reader_that_gets_nothing_of_what_kafka_has_is_told(
 ) -> None:
     put(kafka, make_topic(name), 3)
     reading = Reading(name, kafka, 2)
-    wait_until(reading.finds, "the stall", 60)
+    wait_until(reading.finds, "the stall")
     assert type(reading.found[0]) is BusUnavailable
     assert f"gives no records of {name}[0] at offset 2" in str(reading.found[0])
 
@@ -92,7 +92,7 @@ def test_neither_a_task_that_has_all_nor_one_at_work_nor_one_that_gets_on_is_sta
         return stalled.finds()
 
     for _ in range(2):  # as long as it takes twice
-        wait_until(is_stalled, "the stall of the one", 60)
+        wait_until(is_stalled, "the stall of the one")
 
 
 def test_a_topic_that_is_deleted_is_told_and_one_that_is_made_anew(
@@ -102,11 +102,11 @@ def test_a_topic_that_is_deleted_is_told_and_one_that_is_made_anew(
     reading = Reading(name, kafka, 3)
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.delete_topics([name])[name].result(60)
-    wait_until(reading.finds, "that it is gone", 60)
+    wait_until(reading.finds, "that it is gone")
     assert type(reading.found[0]) is BusUnavailable
-    wait_until(lambda: name not in admin.list_topics(timeout=30).topics, "it to be gone", 60)
+    wait_until(lambda: name not in admin.list_topics(timeout=30).topics, "it to be gone")
     make_topic(name)
-    wait_until(lambda: reading.finds() and type(reading.found[-1]) is TopicRemade, "it", 60)
+    wait_until(lambda: reading.finds() and type(reading.found[-1]) is TopicRemade, "it")
 
 
 def test_a_partition_that_is_added_is_told(
@@ -121,7 +121,7 @@ def test_a_partition_that_is_added_is_told(
         assert not reading.finds()
         return reading.watch.new_partitions() == [(name, 1)]
 
-    wait_until(is_told, "the new one", 60)
+    wait_until(is_told, "the new one")
     chosen = TopicConfig(kafka, (name,), partitions=(0,))
     task = LoadTask("7", chosen, "canalRow", "JdbcBatch", JdbcTarget(""))
     watch = TopicWatch(task, {}, reading.progress, TaskStatus("7"), Event())

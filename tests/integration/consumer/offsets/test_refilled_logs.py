@@ -364,7 +364,7 @@ def test_a_running_task_stops_and_so_does_the_next_start(
     task.start()
     for number in range(6):
         forward.put(range(number, number + 1))
-    wait_until(lambda: forward.is_at_end(task), "the first records to be applied", 60)
+    wait_until(lambda: forward.is_at_end(task), "the first records to be applied")
     os.killpg(task.pid, signal.SIGSTOP)
     broker.cut(forward.name, 0, 4)
     broker.start()
@@ -372,7 +372,7 @@ def test_a_running_task_stops_and_so_does_the_next_start(
         forward.put(range(number, number + 1))
     os.killpg(task.pid, signal.SIGCONT)
     for starts in (1, 2):
-        wait_until(lambda starts=starts: refusals(task) == starts, f"refusal {starts}", 90)  # type: ignore[misc]
+        wait_until(lambda starts=starts: refusals(task) == starts, f"refusal {starts}")  # type: ignore[misc]
         task.await_stop()
         task.start()
 

@@ -71,9 +71,9 @@ def test_a_node_is_read_again_only_after_a_change(counting: Counting, other: Kaz
     assert counting.reads == 1
     for text in ("two", "three"):  # more than one change
         other.set("/a", f'{{"word":"{text}"}}'.encode())
-        wait_until(lambda: word(cached) == text, "the change", 10)
+        wait_until(lambda: word(cached) == text, "the change")
     other.delete("/a")
-    wait_until(lambda: word(cached) is None, "the end of the node", 10)
+    wait_until(lambda: word(cached) is None, "the end of the node")
 
 
 def test_that_there_is_no_node_is_kept_until_there_is_one(
@@ -84,7 +84,7 @@ def test_that_there_is_no_node_is_kept_until_there_is_one(
     assert [word(cached) for _ in range(5)] == [None] * 5
     assert counting.reads == 2  # of the node, and whether it exists
     other.create("/a", b'{"word":"one"}')
-    wait_until(lambda: word(cached) == "one", "the new node", 10)
+    wait_until(lambda: word(cached) == "one", "the new node")
 
 
 def test_children_are_asked_for_again_after_a_change(
@@ -93,9 +93,9 @@ def test_children_are_asked_for_again_after_a_change(
     cached = CachedReads(counting)
     assert get_children(cached, "/a") == []
     other.create("/a/b", makepath=True)
-    wait_until(lambda: get_children(cached, "/a") == ["b"], "the first child", 10)
+    wait_until(lambda: get_children(cached, "/a") == ["b"], "the first child")
     other.create("/a/c")
-    wait_until(lambda: get_children(cached, "/a") == ["b", "c"], "the second child", 10)
+    wait_until(lambda: get_children(cached, "/a") == ["b", "c"], "the second child")
 
 
 def test_nothing_is_kept_over_a_lost_connection(
@@ -105,12 +105,12 @@ def test_nothing_is_kept_over_a_lost_connection(
     other.create("/a", b'{"word":"one"}')
     assert word(cached) == "one"
     line.cut()
-    wait_until(lambda: not counting.client.connected, "the end of the connection", 30)
+    wait_until(lambda: not counting.client.connected, "the end of the connection")
     other.set("/a", b'{"word":"two"}')
     with pytest.raises(PositionUnavailable):
         word(cached)
     line.mend()
-    wait_until(lambda: counting.client.connected, "the connection", 30)
+    wait_until(lambda: counting.client.connected, "the connection")
     assert word(cached) == "two"
 
 
@@ -120,6 +120,6 @@ def test_what_is_written_goes_to_the_server(counting: Counting, other: KazooClie
     assert word(cached) == "one"
     cached.set("/a", b'{"word":"two"}')
     assert other.get("/a")[0] == b'{"word":"two"}'
-    wait_until(lambda: word(cached) == "two", "the change", 10)
+    wait_until(lambda: word(cached) == "two", "the change")
     with pytest.raises(NoNodeError):
         cached.delete("/b")

@@ -146,7 +146,7 @@ def test_ctrl_c_again_and_again_kills_the_tasks_and_leaves_no_temporary_file(
     with dialogue(words, tmp_path, variables) as person:
         person.wait_for(f"task {name}-to-mysql is started")
         # a process that has just been started shows no words yet for a moment
-        wait_until(lambda: len(leftovers(tmp_path)) == 2, "both tasks", 20)
+        wait_until(lambda: len(leftovers(tmp_path)) == 2, "both tasks")
         tasks = leftovers(tmp_path)
         for task in tasks:  # so that they do not obey
             os.kill(task, signal.SIGSTOP)

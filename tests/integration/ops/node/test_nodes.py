@@ -203,7 +203,6 @@ def test_a_paused_holder_does_not_work_when_it_goes_on(
                 bus.status(fetch).node_id == second and bus.status(fetch).state is State.WORKING
             ),
             "the other node to have it",
-            30,
         )
         holder = bus.runner(fetch)
         for pid in (bus.nodes[first].pid, child):

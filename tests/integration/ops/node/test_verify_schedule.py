@@ -53,13 +53,13 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
 
     for task in (fetch, load):
         bus("task", "start", task.task_id)
-        wait_until(partial(is_working, task.task_id), "a task at work", 60)
+        wait_until(partial(is_working, task.task_id), "a task at work")
     shop.cursor.execute("INSERT INTO orders VALUES (1, 1), (2, 2), (3, 3)")
 
     def copied() -> int:
         return len(shop.postgresql(f"SELECT id FROM {shop.name}.orders"))
 
-    wait_until(lambda: copied() == 3, "the rows", 120)
+    wait_until(lambda: copied() == 3, "the rows")
     shop.postgresql(f"DELETE FROM {shop.name}.orders WHERE id = 2")
     nodes, task_id = VerifyNodes(bus.client), load.task_id
     wait_until(lambda: nodes.begun(task_id) is not None, "the schedule's beginning")
@@ -79,8 +79,8 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
         nodes.put_begun(task_id, Begun(time.time() - 7200))
 
     is_due()
-    wait_until(lambda: verified(lambda last: last.word == "different"), "the verify", 90)
-    wait_until(lambda: alarms() == {"unequal"}, "the alarm", 60)
+    wait_until(lambda: verified(lambda last: last.word == "different"), "the verify")
+    wait_until(lambda: alarms() == {"unequal"}, "the alarm")
     shown = bus("verify", task_id, "--last", code=1).stdout
     assert f"{shop.name}.orders: different, 1 rows, since" in shown
     left_out = f"columns not compared: {shop.name}.kept.cost"
@@ -100,13 +100,13 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
 
     shop.postgresql(f"ALTER TABLE {shop.name}.orders RENAME TO away")
     is_due()
-    wait_until(lambda: verified(lambda last: bool(last.unproved)), "the verify without it", 90)
-    wait_until(lambda: alarms() == {"unequal", "unverified"}, "both alarms", 60)
+    wait_until(lambda: verified(lambda last: bool(last.unproved)), "the verify without it")
+    wait_until(lambda: alarms() == {"unequal", "unverified"}, "both alarms")
     shop.postgresql(f"ALTER TABLE {shop.name}.away RENAME TO orders")
 
     bus("verify", task_id, "--repair", "--yes")
     assert copied() == 3
-    wait_until(lambda: alarms() == set(), "the alarms' end", 60)
+    wait_until(lambda: alarms() == set(), "the alarms' end")
 
     shop.postgresql(f"DELETE FROM {shop.name}.orders WHERE id = 3")
     bus.nodes["n1"].kill()  # while it verifies or before, the next one begins it again
@@ -115,5 +115,4 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
     wait_until(
         lambda: verified(lambda last: last.word == "different" and last.by == "node n2"),
         "the verify of another node",
-        120,
     )

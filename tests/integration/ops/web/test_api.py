@@ -390,7 +390,6 @@ def test_pages_that_are_asked_again_and_again_leave_no_thread_and_no_connection(
     wait_until(
         lambda: held()[0] < threads + 10 and held()[1] < files + 10,
         f"the {threads} threads and {files} files of before",
-        30,
     )
 
 

@@ -52,7 +52,7 @@ def test_rows_of_other_tables_that_are_in_kafka_are_not_passed_over_silently(sho
             rows = shop.rows(table)
             return alive(load, fetch) and rows["postgresql"] == rows["source"]
 
-        wait_until(is_equal, f"{table} to be equal", 90)
+        wait_until(is_equal, f"{table} to be equal")
 
 
 def test_a_load_of_one_table_says_how_the_others_come_where_kafka_has_nothing(shop: Shop) -> None:

@@ -142,4 +142,4 @@ def test_other_tables_and_a_truncate_end_no_load(shop: Shop, beside: None) -> No
         rows = shop.rows("orders")
         return alive(load, fetch) and rows["postgresql"] == rows["source"]
 
-    wait_until(is_equal, "the target to be equal", 60)
+    wait_until(is_equal, "the target to be equal")

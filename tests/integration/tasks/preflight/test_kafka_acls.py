@@ -188,7 +188,7 @@ def test_a_client_that_is_refused_before_it_has_a_record_says_the_same(
     broker.allow((TOPIC, "guarded", rights))
     config = fetch_task(broker.guarded, login(broker)).publish
     with KafkaPublisher(config, make_converter("canalRow"), Event()) as publisher:
-        wait_until(lambda: is_unusable(publisher), "the brokers to refuse the client", 30)
+        wait_until(lambda: is_unusable(publisher), "the brokers to refuse the client")
         with pytest.raises(BusRejected, match="authorization failed; give it the ACL: Describe an"):
             publisher.send_changes([ROW])
 

@@ -15,7 +15,7 @@ from tests.support.changes.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
-SECONDS = 120.0
+SECONDS = 240.0
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 of_the_source = pytest.mark.source  # the others ask nothing that servers answer differently
-SECONDS = 90.0
+SECONDS = 240.0
 
 
 @pytest.fixture

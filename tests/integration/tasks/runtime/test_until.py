@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.integration
 of_the_source = pytest.mark.source  # the others ask nothing that servers answer differently
 ORDERS = "id INT PRIMARY KEY, name VARCHAR(20)"
-SECONDS = 90.0
+SECONDS = 240.0
 NOT_THERE = ("0-1-99999999999", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5")
 
 

@@ -57,7 +57,7 @@ def test_rows_that_are_held_back_when_the_task_is_killed_come_once(
         loader__source__transaction=is_in_transactions,
     )
     fetch.start()
-    wait_until(lambda: state(shop) == "done", f"the first snapshot: {fetch.log}", 60)
+    wait_until(lambda: state(shop) == "done", f"the first snapshot: {fetch.log}")
     refused = ask(shop, "start", fetch.task_id)
     assert f"Kafka may have rows of {shop.name}.log already" in refused.output
     # As somebody does who has emptied the table at the targets.
@@ -65,19 +65,19 @@ def test_rows_that_are_held_back_when_the_task_is_killed_come_once(
     assert ask(shop, "start", fetch.task_id, "--yes").exit_code == 0
     assert ask(shop, "pause", fetch.task_id).exit_code == 0
     fetch.start()
-    wait_until(lambda: state(shop) == "paused", f"the pause: {fetch.log}", 60)
+    wait_until(lambda: state(shop) == "paused", f"the pause: {fetch.log}")
     for number in (2, 3):
         shop.cursor.execute("INSERT INTO log VALUES (%s)", (number,))
-        wait_until(has_passed(shop, fetch), f"the position to pass it: {fetch.log}", 60)
+        wait_until(has_passed(shop, fetch), f"the position to pass it: {fetch.log}")
         fetch.kill()
         shop.cursor.execute("INSERT INTO log VALUES (%s)", (10 * number,))
         fetch.start()
-    wait_until(has_passed(shop, fetch), f"the position to pass all: {fetch.log}", 60)
+    wait_until(has_passed(shop, fetch), f"the position to pass all: {fetch.log}")
     assert numbers(shop) == [1]
     assert ask(shop, "resume", fetch.task_id).exit_code == 0
-    wait_until(lambda: state(shop) == "done", f"the second snapshot: {fetch.log}", 60)
+    wait_until(lambda: state(shop) == "done", f"the second snapshot: {fetch.log}")
     fetch.kill()
     shop.cursor.execute("INSERT INTO log VALUES (4)")
     fetch.start()
-    wait_until(has_passed(shop, fetch), f"the last row: {fetch.log}", 60)
+    wait_until(has_passed(shop, fetch), f"the last row: {fetch.log}")
     assert numbers(shop) == [1, 1, 2, 3, 4, 20, 30]

@@ -114,7 +114,7 @@ def test_a_task_that_is_killed_goes_on_with_its_chunks(
             killed_twice(shop, fetch)
             link.bytes_per_second = 0
             fetch.start()
-            wait_until(lambda: state(shop) == "done", f"the snapshot to be done: {fetch.log}", 120)
+            wait_until(lambda: state(shop) == "done", f"the snapshot to be done: {fetch.log}")
         shop.cursor.execute("REPLACE INTO goods VALUES (99999, 7, 'the last')")
         rows: dict[str, Any] = {}
 
@@ -128,7 +128,7 @@ def test_a_task_that_is_killed_goes_on_with_its_chunks(
                         rows[row["id"]] = row["n"]
             return "99999" in rows
 
-        wait_until(is_there, "the last row to come", 60)
+        wait_until(is_there, "the last row to come")
         fetch.ask_to_stop()
         assert fetch.await_stop() == 0
     shop.cursor.execute("SELECT id, n FROM goods")
@@ -140,9 +140,9 @@ def killed_twice(shop: Shop, fetch: TaskProcess) -> None:
     rows = 0
     for _ in range(2):
         fetch.start()
-        wait_until(lambda: shop.position(fetch) is not None, f"it to start: {fetch.log}", 60)
+        wait_until(lambda: shop.position(fetch) is not None, f"it to start: {fetch.log}")
         before = rows
-        wait_until(lambda: status_rows(shop) > before, f"the snapshot to get on: {fetch.log}", 60)
+        wait_until(lambda: status_rows(shop) > before, f"the snapshot to get on: {fetch.log}")
         rows = status_rows(shop)
         fetch.kill()
         assert state(shop) == "running"
@@ -162,7 +162,7 @@ def test_the_target_has_all_rows_and_a_task_for_them_only_has_ended(
     load = shop.load("postgresql")
     load.start()
     fetch.start()
-    wait_until(lambda: fetch_ended(fetch), f"the task to end: {fetch.log}", 60)
+    wait_until(lambda: fetch_ended(fetch), f"the task to end: {fetch.log}")
     assert fetch.await_stop() == 0
     wait_until(
         lambda: shop.postgresql(f"SELECT COUNT(*) FROM {shop.name}.goods")[0][0] == 3_000,
@@ -188,11 +188,11 @@ def test_operators_ask_for_a_snapshot_of_a_task_by_the_command_line(
     fill(shop, 100, 10)
     fetch = shop.fetch(shop.addresses.source)
     fetch.start()
-    wait_until(lambda: shop.position(fetch) is not None, f"the task to start: {fetch.log}", 60)
+    wait_until(lambda: shop.position(fetch) is not None, f"the task to start: {fetch.log}")
     assert status(shop) == {}
     told = wish(shop, "start", "--table", f"{shop.name}.goods", "--where", "id <= 60")
     assert "within seconds" in told
-    wait_until(lambda: state(shop) == "done", f"the snapshot to be done: {fetch.log}", 30)
+    wait_until(lambda: state(shop) == "done", f"the snapshot to be done: {fetch.log}")
     found = status(shop)["goods"]
     assert (found["rows"], found["where"]) == (60, "id <= 60")
     records = committed_canal(shop.addresses.kafka, shop.name)

@@ -32,7 +32,7 @@ def test_clients_come_back_to_a_zookeeper_with_fewer_changes_and_say_so(
                 server.kill()
                 server.empty()
                 server.start()
-                wait_until(lambda: client.connected, "the client to be back", 60)
+                wait_until(lambda: client.connected, "the client to be back")
                 # As itself: nothing of the former session is left.
                 client.ensure_path("/b")
                 assert client.last_zxid < before
@@ -52,9 +52,9 @@ def test_a_zookeeper_that_was_away_for_long_is_not_called_older(
             client.get("/a")
             server.pause()
             # As it does once its session can be over.
-            wait_until(lambda: client.last_zxid == 0, "the client to ask any server", 60)
+            wait_until(lambda: client.last_zxid == 0, "the client to ask any server")
             server.go_on()
-            wait_until(lambda: client.connected, "the client to be back", 60)
+            wait_until(lambda: client.connected, "the client to be back")
             assert client.get("/a")[1].version == CHANGES
         finally:
             client.stop()
