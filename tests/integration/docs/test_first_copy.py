@@ -54,5 +54,6 @@ def test_the_dialogue_is_the_one_that_is_shown(read: PageReader, shop: Shop) -> 
         command = page.own(page.line("cdcbus init --yes"))
         command = command.replace("cdc@db1:3306", f"{user}:{at.source.port}")
         command = command.replace("cdc@db2:3306/copy", f"{server}:{at.mariadb.port}/{name}")
-        said = page.type(f"{command} --kafka {at.kafka}")
+        command = command.replace("kafka1:9092", at.kafka)
+        said = page.type(command.replace("zk1:2181", page.environ["CDCBUS_ZOOKEEPER"]))
         assert f"{name}.orders: equal" in said and f"{name}.log" not in said
