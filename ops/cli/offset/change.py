@@ -10,7 +10,7 @@ import click
 
 from cdcbus.ops.cli.output import print_json
 from cdcbus.plugins.errors import ConfigError, PositionError
-from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
+from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json
 from cdcbus.tasks.control.commands import refuse_running
 from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.control.target_offsets import TargetOffsets
 
 live_option = click.option(
     "--live", is_flag=True, help="Also while the task runs; it then continues from there."
@@ -120,6 +121,46 @@ def print_set(
 def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     """The target's offset in each partition that it knows, in sentences; none for a task whose text
     is not in ZooKeeper, or that is not a consumer task."""
+    at_target = _at_target(task_id, bus)
+    if at_target is None:
+        return []
+    if at_target.unknown:
+        return [at_target.unknown]
+    sentences = []
+    for partition in sorted(at_target.offsets):
+        if partition.topic == topic:
+            sentences.append(f"{partition}: {at_target.says(partition)}")
+    return sentences
+
+
+def warn_of_target_ahead(
+    task_id: str, copied_to: str, texts: Mapping[str, str], bus: BusSettings
+) -> None:
+    """Warns where the task's target is ahead of positions that were copied to another task, by
+    swimlane: it knows the place of the one task alone, and the other repeats what is between."""
+    at_target = _at_target(task_id, bus)
+    if at_target is None:
+        return
+    for swimlane, text in texts.items():
+        with suppress(PositionError):
+            for position in kafka_positions_from_json(text):
+                partition = TopicPartition(swimlane, position.partition)
+                applied = at_target.offsets.get(partition, 0)
+                if applied > position.next_offset:
+                    click.secho(
+                        f"warning: {partition}: the target of task {task_id} is at offset "
+                        f"{applied}, ahead of the copied position, which continues at "
+                        f"{position.next_offset}: if task {copied_to} writes to that target, it "
+                        "applies the records between again, and tables without a key get their "
+                        f"rows twice. Start and stop task {task_id}, which stores its place, and "
+                        "copy again",
+                        fg="yellow",
+                        err=True,
+                    )
+
+
+def _at_target(task_id: str, bus: BusSettings) -> TargetOffsets | None:
+    """None for a task whose text is not in ZooKeeper, or that is not a consumer task."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
     from cdcbus.tasks.config.diagnostics import Severity
@@ -134,18 +175,11 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     except CdcError:
         # Without a text that can be read nothing is known of its target; the position is shown
         # anyway.
-        return []
+        return None
     if not isinstance(task, LoadTask):
-        return []
+        return None
     # Without its secrets the target is not asked: failed logins can lock a user.
-    at_target = target_offsets(task, lacking(inspection, place, target_of))
-    if at_target.unknown:
-        return [at_target.unknown]
-    sentences = []
-    for partition in sorted(at_target.offsets):
-        if partition.topic == topic:
-            sentences.append(f"{partition}: {at_target.says(partition)}")
-    return sentences
+    return target_offsets(task, lacking(inspection, place, target_of))
 
 
 def swimlane_of(given: str | None, known: list[str], task_id: str) -> str:

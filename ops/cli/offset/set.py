@@ -18,6 +18,7 @@ from cdcbus.ops.cli.offset.change import (
     refuse_other_form,
     refuse_unknown,
     swimlane_of,
+    warn_of_target_ahead,
     without_former,
 )
 from cdcbus.ops.cli.options import bus_options, yes_option
@@ -139,6 +140,8 @@ def copy(
             refuse_unknown(client, to_id, bus)
             raise _nothing_to_copy(from_id, to_id, known, swimlanes, partition)
         print_change(texts, before, as_json)
+        # Before the question.
+        warn_of_target_ahead(from_id, to_id, texts, bus)
         is_set = is_to_be_set(client, to_id, dry_run, live, yes)
         if is_set:
             how = f"offset copy {from_id}"

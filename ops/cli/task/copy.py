@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cdcbus.ops.cli.offset.change import warn_of_target_ahead
 from cdcbus.ops.cli.options import bus_options, yes_option
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
@@ -81,6 +82,8 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             fg="yellow",
             err=True,
         )
+    copied = {swimlane: text for swimlane, (text, _) in stored.items()}
+    warn_of_target_ahead(task_id, new_id, copied, bus)
     stored_texts = [f"{swimlane} at {text}" for swimlane, (text, _) in stored.items()]
     positions = ", ".join(stored_texts) or "none is stored"
     click.echo(

@@ -251,6 +251,26 @@ def test_commands_keep_to_the_partitions_that_they_name_and_show_both_numbers(
     )
 
 
+@pytest.mark.parametrize(("done_up_to", "warned"), [((7, 2), []), ((6, 2), [0]), ((6, 1), [0, 1])])
+def test_a_copy_from_a_task_whose_target_is_ahead_is_warned_of(
+    bus: Bus, load: str, kept: str, name: str, done_up_to: tuple[int, int], warned: list[int]
+) -> None:
+    """The target knows the place of the one task, so the copy would apply records again."""
+    store = ZooKeeperPositions(bus.client, kept, name)
+    store.load()
+    places = [KafkaPosition(name, partition, done) for partition, done in enumerate(done_up_to)]
+    store.save(kafka_positions_to_json(places), Mark(True))
+    for command in (
+        ("offset", "copy", kept, load, "--yes"),
+        ("offset", "copy", kept, load, "--dry-run"),
+        ("task", "clone", kept, f"{kept}-2"),
+    ):
+        said = bus(*command).stderr
+        for partition, end in enumerate((8, 3)):
+            words = f"{name}[{partition}]: the target of task {kept} is at offset {end}, ahead of"
+            assert (words in said) is (partition in warned), said
+
+
 def test_150_partitions_may_be_set_as_often_as_one_likes(bus: Bus, load: str, name: str) -> None:
     for offset in range(10**12, 10**12 + 35):
         text = kafka_positions_to_json(
