@@ -21,7 +21,8 @@ class Progress:
     transaction that is prepared but not finished, and when it was prepared, in epoch seconds.
     `skipped`: the number of skipped statements that were logged as text; `skipped_at`: the time
     of the last one, in epoch seconds. `ddl`: changes of its tables' definitions that it has
-    passed; the reporter removes what it has reported. `stages`: how long rows take."""
+    passed; the reporter removes what it has reported. `stages`: how long rows take.
+    `repeated`: how many of `done` were sent by attempts that must send them once more."""
 
     done: int = 0
     stored: int = 0
@@ -34,6 +35,12 @@ class Progress:
     ddl: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
     tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
     stages: Stages = field(default_factory=Stages)
+    repeated: int = 0
+
+    @property
+    def headway(self) -> int:
+        """A count of work that grows if an attempt has come further than those before it."""
+        return self.done + self.stored - self.repeated
 
     def sent(self, rows: int) -> None:
         self.done += rows

@@ -37,6 +37,7 @@ from cdcbus.producer.open_xa import OpenXa
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.schema.schema_reader import UnopenedTable
 from cdcbus.producer.sent_before import has_sent
 from cdcbus.producer.server.failover import Addresses, pause_seconds
 from cdcbus.producer.snapshot.progress import MemorySnapshots, SnapshotStore
@@ -72,7 +73,7 @@ def run(
     """
     give_large_blocks_back()
     progress = Progress()
-    addresses = Addresses(task, lambda: progress.done + progress.stored)
+    addresses = Addresses(task, lambda: progress.headway)
     with KafkaPublisher(
         task.publish,
         make_converter(task.publish.converter),
@@ -158,6 +159,7 @@ class _Fetch:
                 return
             self.status.reading(f"the binlog from {start}")
             self.progress.address = task.source.addresses[0]
+            done = self.progress.done
             try:
                 self._copy(task, source, start, has_sent=has_sent)
             except PositionLost as lost:
@@ -165,6 +167,11 @@ class _Fetch:
                 raise SourceUnavailable(
                     "the binlog is read from that place at the next attempt"
                 ) from lost
+            except UnopenedTable:
+                # Until the table is mended each attempt ends there, and sends the rows behind the
+                # stored position once more: only a position that is stored is headway.
+                self.progress.repeated += self.progress.done - done
+                raise
 
     def _warn_of_rules(self, task: FetchTask, start: BinlogPosition) -> None:
         written = self.positions.written

@@ -38,6 +38,7 @@ from cdcbus.producer.schema.ddl_scanner import (
     version_of,
 )
 from cdcbus.producer.schema.history import SchemaHistory
+from cdcbus.producer.schema.schema_reader import UnopenedTable
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.source import xa
 from cdcbus.producer.source.ddl_events import DdlReader
@@ -122,7 +123,8 @@ class Reading:
 
     def batches(self, stream: Iterator[list[bytes]]) -> Iterator[Batch]:
         """Yields a batch for each list of events, several for compressed transactions. Raises
-        UnreadableEvent naming the place, after yielding the transactions that end before it."""
+        UnreadableEvent naming the place, and UnopenedTable, each after yielding the transactions
+        that end before it."""
         for events in stream:
             start = self._pos
             try:
@@ -133,9 +135,11 @@ class Reading:
                         yield from self._inner_batches(self._payload)
                 if self._transaction.is_xa:
                     self._prepared.check(self._filling.open_rows())
-            except UnreadableEvent as error:
+            except (UnreadableEvent, UnopenedTable) as error:
                 self._filling.take_open()
                 yield self._batch()
+                if isinstance(error, UnopenedTable):
+                    raise
                 raise UnreadableEvent(f"{self.file}:{start}: {error}") from error
             event = b""
             events.clear()  # frees memory, which decoding a large row needs

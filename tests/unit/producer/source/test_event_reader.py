@@ -19,6 +19,7 @@ from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.binlog.coordinates import SPAN
 from cdcbus.producer.config import DdlConfig, FilterConfig
+from cdcbus.producer.schema.schema_reader import UnopenedTable
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.source.binlog_source import askable
 from cdcbus.producer.source.ddl_events import DdlReader
@@ -49,6 +50,9 @@ class NoHistory:
     def passed(self, *_: Any) -> None: ...
 
     def server_started(self) -> None: ...
+
+    def complete(self, *_: Any) -> Any:
+        raise UnopenedTable("source table shop.b cannot be opened: the server says 1194")
 
 
 class Binlog:
@@ -195,6 +199,27 @@ def test_of_a_transaction_that_cannot_be_read_no_rows_come() -> None:
     binlog.row(3)
     binlog.query(b"INSERT INTO t VALUES (4)")
     assert until_it_stops(binlog.read(100))[0] == ["1"]
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_table_that_cannot_be_opened_holds_back_nothing_of_what_is_before_it(size: int) -> None:
+    binlog = Binlog()
+    binlog.transaction(1)
+    binlog.transaction(2)
+    edge = binlog.pos
+    binlog.begin()
+    binlog.row(3)
+    binlog.add(BINLOG.TABLE_MAP_EVENT, table_map(bytes((TYPE.LONG,)), b"", table="b"))
+    binlog.row(4)
+    closed: list[Part] = []
+    edges = []
+    with pytest.raises(UnopenedTable, match=r"^source table shop\.b cannot be opened"):
+        for batch in binlog.read(size):
+            closed += batch.closed
+            edges.append(batch.edge.pos if batch.edge else 0)
+            assert size == 1 or not batch.opened
+    assert numbers(closed) == ["1", "2"]
+    assert max(edges) == edge
 
 
 def test_an_unknown_event_that_may_be_ignored_is() -> None:
