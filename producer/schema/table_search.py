@@ -124,16 +124,19 @@ class TableSearch:
     def _outlives(self, table: TableId, statement: Statement) -> bool:
         """Whether the table is there after a statement that renames it, though nothing has created
         it again: then a temporary table of its name was renamed, which MariaDB writes as well."""
-        now, end = self._reader.read(table)
-        changes = self.changes(statement)
-        if any(_makes(change, table) for change in changes):
+        if any(_makes(change, table) for change in self.changes(statement)):
             return False
+        try:
+            now, end = self._reader.read(table)
+            is_there = now is not None
+        except UnopenedTable:  # it need not be opened to be there
+            is_there, end = True, self._reader.end()
         for change in self.all_changes(self.ahead.about(table, statement.end, end)):
             if _makes(change, table) or isinstance(change, Dropped):
                 return False
             if isinstance(change, Altered | Renamed) and change.table == table:
                 return True
-        return now is not None
+        return is_there
 
     def candidates(self, table: TableId, place: BinlogCoordinates) -> Iterator[TableSchema]:
         """Yields what the table may have been at `place`, most certain first. Raises UnopenedTable

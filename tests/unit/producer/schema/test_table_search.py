@@ -11,7 +11,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
-from cdcbus.producer.schema.schema_reader import SchemaReader
+from cdcbus.producer.schema.schema_reader import SchemaReader, UnopenedTable
 from cdcbus.producer.schema.table_search import TableSearch
 from cdcbus.producer.schema.table_versions import MemorySchemas, TableVersions
 
@@ -36,6 +36,7 @@ class BusyReader:
         self.read_tables: list[TableId] = []
         self.pos = 1000
         self.tables = {TABLE: NOW, RENAMED: NOW}
+        self.unopened: set[TableId] = set()
 
     def end(self) -> BinlogCoordinates:
         self.pos += 100
@@ -46,6 +47,8 @@ class BusyReader:
         assert len(self.read_tables) <= READS, "the search does not end"
         if text := self.ddl.get(len(self.read_tables)):
             self.statements.append(Statement(self.end(), 1, "s", text.encode()))
+        if table in self.unopened:
+            raise UnopenedTable("the server says 1194")
         return self.tables.get(table), self.end()
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> Sequence[Statement]:
@@ -96,3 +99,19 @@ def test_a_table_may_be_created_again_after_its_renaming(statements: dict[int, s
     reader = BusyReader(statements)
     assert known(reader) == NOW
     assert reader.read_tables[-1] == RENAMED
+
+
+def test_a_table_that_was_made_again_by_its_renaming_need_not_be_opened() -> None:
+    """As by a swap, whose new table is damaged."""
+    reader = BusyReader({})
+    reader.statements = [Statement(at(500), 1, "s", b"RENAME TABLE t TO u, n TO t")]
+    reader.unopened = {TABLE}
+    assert known(reader) == NOW
+    assert reader.read_tables == [RENAMED]
+
+
+def test_a_table_that_cannot_be_opened_after_its_renaming_is_there() -> None:
+    reader = BusyReader({})
+    reader.statements = [Statement(at(500), 1, "s", b"RENAME TABLE t TO u")]
+    reader.unopened = {TABLE}
+    assert known(reader) is None
