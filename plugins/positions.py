@@ -21,11 +21,13 @@ from cdcbus.plugins.errors import PositionError
 @dataclass(frozen=True, slots=True)
 class Published:
     """A transaction edge of the same server's binlog up to which everything is published, although
-    reading resumes from an earlier place; `gtid` is the executed set there."""
+    reading resumes from an earlier place; `gtid` is the executed set there, `file_created_ms` when
+    the file was begun, both empty or 0 where unknown."""
 
     file: str
     pos: int
     gtid: str = ""
+    file_created_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ class BinlogPosition:
 
     def to_json(self) -> str:
         """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms),
-        `serverUuid`, `fileTimestamp` (ms) and `published`, an object of `logfileName`, `offset`
-        and `gtid`."""
+        `serverUuid`, `fileTimestamp` (ms) and `published`, an object of `logfileName`,
+        `offset`, `gtid` and `fileTimestamp`."""
         fields: dict[str, Any] = {
             "batchId": self.batch_id,
             "logfileName": self.file,
@@ -107,6 +109,8 @@ class BinlogPosition:
             fields["published"] = {"logfileName": published.file, "offset": published.pos}
             if published.gtid:
                 fields["published"]["gtid"] = published.gtid
+            if published.file_created_ms:
+                fields["published"]["fileTimestamp"] = published.file_created_ms
         return orjson.dumps(fields).decode()
 
     @classmethod
@@ -142,7 +146,8 @@ def _published(fields: Any, text: str | bytes) -> Published | None:
         pos = fields.get("offset")
     if not isinstance(file, str) or not _is_natural(pos):
         raise _not_of_binlog(text, "published is not a place")
-    return Published(file, pos, _field(fields, "gtid", str, "", text))
+    gtid = _field(fields, "gtid", str, "", text)
+    return Published(file, pos, gtid, _field(fields, "fileTimestamp", int, 0, text))
 
 
 class TopicPartition(NamedTuple):

@@ -236,6 +236,26 @@ class MariadbGtids:
                 found.append(gtid)
         return ",".join(found)
 
+    def not_in(self, logged: str, replicated: str) -> str:
+        """Which of its transactions a server has not had itself, whatever it has of their numbers:
+        by its `gtid_binlog_state`, and by its `gtid_slave_pos`. This is how the server decides
+        whether it can send what follows; a domain that it does not have at all may be another
+        server's."""
+        last: dict[str, int] = {}  # by domain and server
+        for gtid in logged.split(","):
+            source, _, sequence = gtid.strip().rpartition("-")
+            if source:
+                last[source] = int(sequence)
+        domains = {source.partition("-")[0] for source in last}
+        had = MariadbGtids.parse(replicated)._last
+        found = []
+        for domain, gtid in self._last.items():
+            source = gtid.rpartition("-")[0]
+            is_had = last.get(source, 0) >= _sequence(gtid) or had.get(domain) == gtid
+            if domain in domains and not is_had:
+                found.append(gtid)
+        return ",".join(found)
+
     def __str__(self) -> str:
         return ",".join(self._last[domain] for domain in sorted(self._last, key=int))
 

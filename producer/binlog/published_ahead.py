@@ -9,7 +9,8 @@ from cdcbus.producer.binlog.gtid import GtidSet, parse_gtids
 
 class PublishedAhead:
     """The transactions up to `end`: by their places in this server's binlog, or, for another
-    server's position, `by_gtids`. Raises PositionError."""
+    server's position, `by_gtids`: that server must have had the last of them, as MariaDB's count by
+    their numbers. Raises PositionError."""
 
     def __init__(self, end: Published, *, by_gtids: bool, is_mariadb: bool) -> None:
         self.end = end

@@ -292,6 +292,15 @@ def logged_gtids(connection: Connection) -> str:
     return str(query(connection, "SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
 
 
+def gtid_states(connection: Connection) -> tuple[str, str]:
+    """The last transaction of each domain and server in MariaDB's binlog, and the last one of each
+    domain that it has replicated."""
+    [[logged, replicated]] = query(
+        connection, "SELECT @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos"
+    )
+    return str(logged), str(replicated)
+
+
 def missing_gtids(connection: Connection, gtid: str) -> str:
     """The part of a MySQL GTID set that the server has not executed."""
     return _gtids(connection, "GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", gtid)

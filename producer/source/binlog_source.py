@@ -368,7 +368,8 @@ def askable(position: BinlogPosition, server: servers.Server) -> BinlogPosition:
         position,
         pos=4,
         gtid="",
-        published=position.published or Published(position.file, position.pos, position.gtid),
+        published=position.published
+        or Published(position.file, position.pos, position.gtid, position.file_created_ms),
     )
 
 

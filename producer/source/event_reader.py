@@ -196,7 +196,9 @@ class Reading:
         oldest = self._prepared.oldest
         if oldest is None:
             return here
-        published = here.published or Published(here.file, here.pos, here.gtid)
+        published = here.published or Published(
+            here.file, here.pos, here.gtid, here.file_created_ms
+        )
         return replace(oldest.before, published=published)
 
     def _event(self, event: bytes) -> None:

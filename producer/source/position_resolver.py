@@ -22,7 +22,7 @@ from cdcbus.plugins.errors import (
     SourceUnavailable,
     UnreadableEvent,
 )
-from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.checksums import Checksums
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
@@ -148,9 +148,12 @@ class Binlog:
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
         """The position with the place of the first transaction that is not in its GTID set, and
         no server, as reading uses the set. Raises SourceBehind when the server lacks some of the
-        set, PositionLost when it no longer has everything that follows."""
+        set or of what is published beyond it, PositionLost when it no longer has everything that
+        follows, or has gone another way."""
         with servers.reported(self._config):
             gtids = parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)
+            if position.published is not None:
+                self._check_published_gtids(position.published)
             if not self._server.is_mariadb:  # MariaDB checks them itself
                 self.check_executed(position)
                 self._check_purged(position)
@@ -169,6 +172,22 @@ class Binlog:
             raise SourceBehind(
                 f"{missing}: it is behind, it has lost them, its binlog was reset, or it is a "
                 "replica that writes none (log_slave_updates, log_replica_updates)"
+            )
+
+    def _check_published_gtids(self, published: Published) -> None:
+        """Raises SourceBehind when the server lacks some of what is published, PositionLost when
+        it has other transactions of the same numbers in its place: MariaDB's numbers alone do not
+        tell the two apart. The server itself compares only where reading begins."""
+        parse_gtids(published.gtid, is_mariadb=self._server.is_mariadb)
+        self.check_executed(BinlogPosition(published.file, published.pos, gtid=published.gtid))
+        if not self._server.is_mariadb:
+            return
+        states = servers.gtid_states(self._connection)
+        if others := MariadbGtids.parse(published.gtid).not_in(*states):
+            raise PositionLost(
+                f"source {self._where()} has not executed {others}, which the task has read, and "
+                "has gone on without: which of its later transactions were read is not known, and "
+                f"Kafka has rows that are not at the source; {self._begin()}"
             )
 
     def _missing(self, position: BinlogPosition) -> str:
@@ -197,11 +216,47 @@ class Binlog:
         """Returns a position in this server's own files, completed with what the server knows of
         it; the beginning of the next file if the server has lost the end of this one. Raises
         PositionLost, naming the gap, when its file is missing, shorter, or another file of that
-        name."""
+        name, and when this is so of what is published beyond it."""
         # Before the first event, as canal and others write where they mean the file's beginning.
         position = replace(position, pos=max(position.pos, FIRST_EVENT))
-        files = self._files()
-        size = dict(files).get(position.file)
+        following = self._after_lost_end(position)
+        published = position.published
+        if published is not None:
+            self._check_published(published, position)
+        if following is not None:
+            return replace(following, batch_id=position.batch_id, published=published)
+        known = self._named(position.file, position.pos, position.gtid)
+        return replace(
+            known,
+            batch_id=position.batch_id,
+            timestamp_ms=position.timestamp_ms,
+            published=published,
+        )
+
+    def _check_published(self, published: Published, position: BinlogPosition) -> None:
+        """Raises PositionLost when the server does not hold what is published beyond a position: it
+        is passed over by its place, so the files up to there must be those that were read."""
+        created_ms = published.file_created_ms
+        if published.file == position.file:
+            created_ms = created_ms or position.file_created_ms
+        try:
+            self._after_lost_end(
+                BinlogPosition(
+                    published.file,
+                    published.pos,
+                    gtid=published.gtid,
+                    file_created_ms=created_ms,
+                )
+            )
+        except PositionLost as lost:
+            raise PositionLost(
+                f"{lost}. Up to there everything is published, though reading resumes at {position}"
+            ) from lost
+
+    def _after_lost_end(self, position: BinlogPosition) -> BinlogPosition | None:
+        """None for a position in this server's files; the beginning of the next file if the server
+        has lost the end of this one. Raises PositionLost."""
+        size = dict(self._files()).get(position.file)
         if size is None:
             raise self.lost(position)
         created_ms = self.created_ms(position.file)
@@ -228,21 +283,11 @@ class Binlog:
                 position.pos,
                 following,
             )
-            return replace(
-                self.start_after_break(following, position.gtid or None),
-                batch_id=position.batch_id,
-                published=position.published,
-            )
+            return self.start_after_break(following, position.gtid or None)
         is_comparable = position.gtid and self._server.has_gtids and not self._server.is_mariadb
         if is_comparable and (missing := self._missing(position)):
             raise PositionLost(f"{missing}: it has lost them, or its binlog was reset")
-        known = self._named(position.file, position.pos, position.gtid)
-        return replace(
-            known,
-            batch_id=position.batch_id,
-            timestamp_ms=position.timestamp_ms,
-            published=position.published,
-        )
+        return None
 
     def lost(self, position: BinlogPosition, reason: str = "") -> PositionLost:
         """The error for a position that does not exist: what is wanted and what exists, by file

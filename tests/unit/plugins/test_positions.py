@@ -56,6 +56,16 @@ def test_a_binlog_position_survives_its_text(position: BinlogPosition) -> None:
     assert BinlogPosition.from_json(position.to_json()) == position
 
 
+def test_what_is_published_is_part_of_the_text() -> None:
+    published = Published("bin.000002", 9, "h", 1_600_000_000_000)
+    position = BinlogPosition("bin.000001", 4, published=published)
+    assert position.to_json() == (
+        '{"batchId":-1,"logfileName":"bin.000001","offset":4,"published":{"logfileName":"bin.000002",'
+        '"offset":9,"gtid":"h","fileTimestamp":1600000000000}}'
+    )
+    assert BinlogPosition.from_json(position.to_json()) == position
+
+
 def test_a_position_is_reached_up_to_where_the_binlog_is_published() -> None:
     plain = BinlogPosition("bin.000001", 4, gtid="g")
     assert plain.reached == plain

@@ -11,9 +11,12 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.errors import PositionLost, SourceBehind
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import Edge
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer import open_xa
+from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import (
@@ -108,5 +111,33 @@ def test_an_xa_transaction_stays_prepared_beyond_a_file_that_breaks_off() -> Non
         assert (stored.file, stored.pos) == (start.file, start.pos)
         assert stored.published is not None
         assert stored.published.file == read_to.file
+        with BinlogSource(task) as source:
+            assert source.locate(stored).published == stored.published
+            another = replace(stored.published, file_created_ms=1000)
+            with pytest.raises(PositionLost, match=f"its {read_to.file} is of"):
+                source.locate(replace(stored, published=another))
         end = server.execute("INSERT INTO shop.t VALUES (4)", "XA COMMIT 'a'")
         assert ids_of(read_batches(task, stored, end)) == ["4", "1"]
+
+
+def test_a_server_that_took_over_without_what_is_published_ahead_is_not_read() -> None:
+    """It has given the numbers of the missing transactions to its own."""
+    with private_mariadb() as server:
+        server.execute(
+            "RESET MASTER",
+            "SET SESSION server_id = 1, gtid_seq_no = 100",
+            "CREATE DATABASE shop",
+            "SET SESSION gtid_seq_no = 130",
+            "CREATE TABLE shop.t (id INT PRIMARY KEY)",
+            "SET SESSION server_id = 2, gtid_seq_no = 160",
+            "INSERT INTO shop.t VALUES (1)",
+        )
+        stored = BinlogPosition("other-bin.000009", 4, gtid="0-1-100", server_uuid="server-id-7")
+        with BinlogSource(fetch_task(server.database, "shop")) as source:
+            had = replace(stored, published=Published("other-bin.000009", 900, "0-1-130"))
+            assert source.locate(had).published == had.published
+            for gtid, error in (("0-1-150", PositionLost), ("0-1-170", SourceBehind)):
+                lacks = replace(stored, published=Published("other-bin.000009", 999, gtid))
+                with pytest.raises(error, match=f"has not executed {gtid}") as raised:
+                    source.locate(lacks)
+                assert type(raised.value) is error

@@ -109,6 +109,25 @@ def test_a_mariadb_position_covers_what_is_as_far_in_every_domain() -> None:
     assert found.missing(MariadbGtids.parse("0-2-5,1-2-7,2-1-1")) == "1-2-7"
 
 
+@pytest.mark.parametrize(
+    ("logged", "replicated", "lacks"),
+    [
+        ("0-1-150", "", ""),
+        ("0-1-151,0-2-160", "", ""),
+        ("0-1-130, 0-2-160", "0-1-130", "0-1-150"),
+        ("0-2-160", "", "0-1-150"),
+        ("0-2-160", "0-1-150", ""),
+        ("7-1-9", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_mariadb_server_has_had_a_transaction_by_the_server_that_committed_it(
+    logged: str, replicated: str, lacks: str
+) -> None:
+    """Numbers of another one can be those of transactions that it never had."""
+    assert MariadbGtids.parse("0-1-150").not_in(logged, replicated) == lacks
+
+
 def test_the_last_of_a_domain_in_a_gtid_list_counts() -> None:
     entries = b"".join(struct.pack("<IIQ", *entry) for entry in ((0, 1, 9), (0, 2, 7), (3, 1, 1)))
     assert (

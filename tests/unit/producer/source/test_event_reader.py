@@ -18,6 +18,7 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.binlog.coordinates import SPAN
+from cdcbus.producer.binlog.event_types import XA_PREPARE
 from cdcbus.producer.config import DdlConfig, FilterConfig
 from cdcbus.producer.schema.schema_reader import UnopenedTable
 from cdcbus.producer.server.connection import Server
@@ -419,8 +420,11 @@ def test_a_place_beyond_four_gigabytes_is_read_up_to_on_its_own_server_only(
     server_uuid: str, is_own: bool
 ) -> None:
     """On another one reading goes by GTIDs, which must not be lost."""
-    stored = BinlogPosition("bin.7", SPAN + 9, gtid=f"{UUID}:1-5", server_uuid=server_uuid)
-    again = replace(stored, pos=4, gtid="", published=Published("bin.7", SPAN + 9, stored.gtid))
+    stored = BinlogPosition(
+        "bin.7", SPAN + 9, gtid=f"{UUID}:1-5", server_uuid=server_uuid, file_created_ms=5000
+    )
+    published = Published("bin.7", SPAN + 9, stored.gtid, 5000)
+    again = replace(stored, pos=4, gtid="", published=published)
     assert askable(stored, SERVER) == (again if is_own else stored)
     assert askable(replace(stored, pos=SPAN - 1), SERVER).pos == SPAN - 1
 
@@ -450,6 +454,18 @@ def test_a_statement_of_an_xa_transaction_stops_also_before_a_position() -> None
     binlog.query(b"INSERT INTO shop.t VALUES (4)")
     published = Published("bin.1", binlog.pos)
     assert "logged as text" in until_it_stops(binlog.read(1, published))[2]
+
+
+def test_what_is_published_beside_an_xa_transaction_says_when_its_file_was_begun() -> None:
+    binlog = Binlog(has_checksum=True)
+    binlog.add(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + b"9.0.0".ljust(94, b"\0") + b"\1")
+    binlog.query(b"XA START X'61',X'',1")
+    binlog.add(XA_PREPARE, struct.pack("<BIII", 0, 1, 1, 0) + b"a")
+    binlog.transaction(1)
+    (batch,) = binlog.read(100)
+    assert batch.edge is not None
+    assert batch.edge.pos == 4
+    assert batch.edge.published == Published("bin.1", binlog.pos, "", 1_700_000_000_000)
 
 
 def test_places_beyond_four_gigabytes_are_whole() -> None:

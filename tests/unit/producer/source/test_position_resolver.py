@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import PositionLost, SourceUnavailable, UnreadableEvent
-from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.errors import (
+    PositionLost,
+    SourceBehind,
+    SourceUnavailable,
+    UnreadableEvent,
+)
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.producer.binlog import coordinates
 from cdcbus.producer.binlog.event_types import HEADER
 from cdcbus.producer.binlog.gtid import GtidSet, MysqlGtids
@@ -243,3 +248,123 @@ def test_a_server_without_a_transaction_of_that_time_is_no_place_to_go_on(
     monkeypatch.setattr("time.time_ns", lambda: 9_000_000_000)
     with pytest.raises(PositionLost, match=r"holds no transaction of .* or later: it lacks what"):
         Behind([], "9.4.0").from_time(ms(60), ms(1))
+
+
+class Held(Sent):
+    """A server with these files, by their sizes; each was created in the minute of its number."""
+
+    def __init__(self, version: str, **sizes: int) -> None:
+        super().__init__([], version)
+        self.sizes = {f"b.{name[1:]}": size for name, size in sizes.items()}
+
+    def _files(self) -> list[tuple[str, int]]:
+        return list(self.sizes.items())
+
+    def created_ms(self, file: str) -> int:
+        return ms(int(file[2:]))
+
+    def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
+        return BinlogPosition(file, pos, gtid=gtid, file_created_ms=self.created_ms(file))
+
+    def latest(self) -> BinlogPosition:
+        return BinlogPosition("b.2", 500)
+
+    def _first(self, *_: Any) -> None:
+        return None
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What a server says of its GTIDs: what it `lacks` of a MySQL set, its binlog's `last`, and
+    each server's last in its `state`."""
+    said = {"lacks": "", "last": "0-1-200", "state": "0-1-200"}
+
+    def missing(_: object, gtid: str) -> str:
+        return said["lacks"] if said["lacks"] in gtid else ""
+
+    monkeypatch.setattr(servers, "missing_gtids", missing)
+    monkeypatch.setattr(servers, "purged_gtids", lambda *_: "")
+    monkeypatch.setattr(servers, "logged_gtids", lambda _: said["last"])
+    monkeypatch.setattr(servers, "gtid_states", lambda _: (said["state"], ""))
+    return said
+
+
+def at_xa(published: Published, gtid: str = "") -> BinlogPosition:
+    """A position before an XA transaction that is still prepared."""
+    return BinlogPosition("b.1", 300, 7, gtid, ms(1, 5), "me", ms(1), published)
+
+
+@pytest.mark.parametrize("version", ["9.4.0", "11.4.5-MariaDB"])
+@pytest.mark.parametrize(
+    ("published", "words"),
+    [
+        (Published("b.3", 100, "", ms(3)), "does not hold b.3:100: it has b.1 to b.2"),
+        (Published("b.2", 501, "", ms(2)), "does not hold b.2:501.* b.2 is 500 bytes long"),
+        (Published("b.2", 400, "", ms(5)), "its b.2 is of .* the binlog was reset"),
+    ],
+    ids=["no such file", "shorter", "another file"],
+)
+def test_what_is_published_ahead_is_held_by_the_server_like_a_position(
+    executed: dict[str, str], version: str, published: Published, words: str
+) -> None:
+    with pytest.raises(PositionLost, match=words + r".* though reading resumes at b\.1:300$"):
+        Held(version, b1=400, b2=500).check(at_xa(published))
+
+
+@pytest.mark.parametrize("version", ["9.4.0", "11.4.5-MariaDB"])
+@pytest.mark.parametrize(
+    "published",
+    [
+        Published("b.2", 500, "", ms(2)),
+        Published("b.2", 500),  # as stored before it said when its file was begun
+        Published("b.1", 400),
+        Published("b.1", 450, "", ms(1)),  # lost with the power, and the next file was begun
+        Published("b.1", 450),
+    ],
+)
+def test_what_is_published_ahead_and_held_goes_with_the_position(
+    executed: dict[str, str], version: str, published: Published
+) -> None:
+    position = at_xa(published)
+    found = Held(version, b1=400, b2=500).check(position)
+    assert (found.file, found.pos, found.batch_id) == ("b.1", 300, 7)
+    assert (found.timestamp_ms, found.published) == (ms(1, 5), published)
+
+
+def test_gtids_that_are_published_ahead_and_lost_are_noticed_on_the_same_server(
+    executed: dict[str, str],
+) -> None:
+    position = at_xa(Published("b.2", 400, f"{UUID}:1-9"), f"{UUID}:1-5")
+    binlog = Held("9.4.0", b1=400, b2=500)
+    assert binlog.check(position).published == position.published
+    executed["lacks"] = f"{UUID}:1-9"
+    with pytest.raises(PositionLost, match=rf"not executed {UUID}:1-9.*lost them"):
+        binlog.check(position)
+
+
+def test_another_mysql_server_that_lacks_what_is_published_ahead_is_behind(
+    executed: dict[str, str],
+) -> None:
+    position = at_xa(Published("x.9", 400, f"{UUID}:1-9"), f"{UUID}:1-5")
+    binlog = Held("9.4.0", b1=400, b2=500)
+    assert binlog.after_gtids(position).published == position.published
+    executed["lacks"] = f"{UUID}:1-9"
+    with pytest.raises(SourceBehind, match=f"not executed {UUID}:1-9"):
+        binlog.after_gtids(position)
+
+
+def test_numbers_of_another_mariadb_server_are_not_taken_for_what_is_published_ahead(
+    executed: dict[str, str],
+) -> None:
+    """A replica that took over without the last transactions gives their numbers to its own."""
+    position = at_xa(Published("x.9", 400, "0-1-150"), "0-1-100")
+    binlog = Held("11.4.5-MariaDB", b1=400, b2=500)
+    executed |= {"last": "0-2-160", "state": "0-1-150,0-2-160"}
+    assert binlog.after_gtids(position).published == position.published
+    executed |= {"last": "0-2-140", "state": "0-1-130,0-2-140"}
+    with pytest.raises(SourceBehind, match="not executed 0-1-150"):
+        binlog.after_gtids(position)
+    executed |= {"last": "0-2-160", "state": "0-1-130,0-2-160"}
+    with pytest.raises(PositionLost, match=r"not executed 0-1-150.* gone on without") as raised:
+        binlog.after_gtids(position)
+    assert not isinstance(raised.value, SourceBehind)
