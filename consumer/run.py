@@ -209,7 +209,7 @@ class _Running:
             progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
             starts = find_starts(task, logs, self.applier, self.stores, reached, passed)
             progress.lose(task.task_id, starts.lost)
-            progress.begun = begun_before(logs, starts.offsets, task.converter, is_start=True)
+            progress.begun, _ = begun_before(logs, starts.offsets, task.converter, is_start=True)
             ahead, record_bytes = logs.ahead(starts.offsets)
         if record_bytes:
             self.size.saw(1, record_bytes)

@@ -149,9 +149,12 @@ def read_on(
 ) -> Iterator[Record]:
     """Yields the records of a partition from an offset up to its present end, or to the end of a
     bounded replay. Skips those that came too late: they will be left out, so they make no earlier
-    change obsolete. Raises BusError, also once `stop` is set while records are waited for."""
+    change obsolete. Yields none where Kafka does not show in time which these are. Raises BusError,
+    also once `stop` is set while records are waited for."""
     with TopicLogs(task, stop=stop) as logs:
-        known = begun_before(logs, {partition: offset}, task.converter, is_start=False)
+        known, missing = begun_before(logs, {partition: offset}, task.converter, is_start=False)
+        if missing:
+            return
         begun = known.get(partition, {})
         for at, _, value in logs.records(partition, offset):
             if is_beyond(task, at):

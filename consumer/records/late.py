@@ -65,10 +65,10 @@ def without_late(
 
 def begun_before(
     logs: TopicLogs, offsets: Mapping[TopicPartition, int], converter: str, *, is_start: bool
-) -> dict[TopicPartition, Begun]:
-    """Where epochs began, according to the LOOK_BACK records before these offsets. `is_start`: of a
-    task that begins there; large ones are waited for then, and the log says so where some do not
-    arrive in time. Raises BusError."""
+) -> tuple[dict[TopicPartition, Begun], list[TopicPartition]]:
+    """Where epochs began, according to the LOOK_BACK records before these offsets; and the
+    partitions of which some of these did not arrive in time. `is_start`: of a task that begins
+    there; large ones are waited for then, and the log names these partitions. Raises BusError."""
     begun: dict[TopicPartition, Begun] = {}
     records, missing = logs.before(offsets, LOOK_BACK, is_patient=is_start)
     for partition in missing if is_start else ():
@@ -84,7 +84,7 @@ def begun_before(
         found = epochs(pa.array([record.value], pa.binary()), converter)
         if found is not None:
             _learn(begun.setdefault(record.partition, {}), found[0].as_py(), record.offset)
-    return begun
+    return begun, missing
 
 
 def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> bool:

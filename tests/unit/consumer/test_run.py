@@ -72,7 +72,7 @@ class World:
         monkeypatch.setattr(consumer, "TopicLogs", lambda *_, **__: self)
         monkeypatch.setattr(consumer, "TopicWatch", lambda *_: self)
         monkeypatch.setattr(consumer, "BatchApplier", self._batches)
-        monkeypatch.setattr(consumer, "begun_before", lambda *_, **__: {})
+        monkeypatch.setattr(consumer, "begun_before", lambda *_, **__: ({}, []))
         monkeypatch.setattr(consumer, "leader_epochs", self._epochs)
         monkeypatch.setattr(consumer, "find_starts", self._find)
         monkeypatch.setattr(consumer, "take_over", self._take_over)

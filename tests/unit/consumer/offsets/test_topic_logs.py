@@ -159,7 +159,7 @@ def test_the_newest_large_record_before_a_start_shows_what_has_begun(
     kafka.value = record_of(2)
     kafka.coming = [*older, (ASK_SECONDS + 12, 98), (ASK_SECONDS + 24, 99)]
     with TopicLogs(TASK) as logs:
-        begun = begun_before(logs, {ONE: 100}, "canalRow", is_start=True)
+        begun, _ = begun_before(logs, {ONE: 100}, "canalRow", is_start=True)
     (of_task,) = begun[ONE].values()
     assert list(of_task.values()) == [0 if older else 98]
     assert kafka.coming == []
@@ -172,7 +172,7 @@ def test_large_records_that_have_all_come_need_no_warning(
     kafka.value = record_of(2)
     kafka.coming = [(1.0, 97), (ASK_SECONDS + 12, 98), (ASK_SECONDS + 24, 99)]
     with TopicLogs(TASK) as logs:
-        begun = begun_before(logs, {ONE: 100}, "canalRow", is_start=True)
+        begun, _ = begun_before(logs, {ONE: 100}, "canalRow", is_start=True)
     (of_task,) = begun[ONE].values()
     assert list(of_task.values()) == [97]
     assert caplog.text == ""
@@ -180,7 +180,7 @@ def test_large_records_that_have_all_come_need_no_warning(
 
 def test_epochs_that_are_not_known_are_told(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
     with TopicLogs(TASK) as logs:
-        assert begun_before(logs, {ONE: 100}, "canalRow", is_start=True) == {}
+        assert begun_before(logs, {ONE: 100}, "canalRow", is_start=True) == ({}, [ONE])
     assert "all that orders[0] holds before offset 100" in caplog.text
 
 
@@ -188,8 +188,20 @@ def test_a_look_ahead_waits_for_them_no_longer_than_for_an_answer(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with TopicLogs(TASK) as logs:
-        assert begun_before(logs, {ONE: 100}, "canalRow", is_start=False) == {}
+        assert begun_before(logs, {ONE: 100}, "canalRow", is_start=False) == ({}, [ONE])
     assert (kafka.now, caplog.text) == (ASK_SECONDS, "")
+
+
+@pytest.mark.parametrize("is_in_time", [True, False])
+def test_a_look_ahead_without_known_epochs_shows_no_later_changes(
+    kafka: Kafka, *, is_in_time: bool
+) -> None:
+    """One of them may have come too late, and the change that waits would count as obsolete."""
+    kafka.value = record_of(1)
+    came = 1.0 if is_in_time else ASK_SECONDS + 1
+    kafka.coming = [(came, 99), (came + 1, 100)]
+    found = next(read_on(TASK, kafka.stop, ONE, 100), None)
+    assert found == ((100, kafka.value) if is_in_time else None)
 
 
 def test_a_look_ahead_ends_with_its_task(kafka: Kafka) -> None:
