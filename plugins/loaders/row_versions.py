@@ -299,12 +299,15 @@ def make_every(database: Database, task_id: str) -> bool:
     return True
 
 
-def prune(database: Database, task_id: str, before_ms: int, behind: str) -> str:
+def prune(
+    database: Database, task_id: str, before_ms: int, behind: str, on_turn: Callable[[str], None]
+) -> None:
     """Deletes the versions of rows whose last change came before that time, in the tables of the
     task: in transactions of PRUNED_ROWS, as a cluster refuses large ones, and for PRUNE_SECONDS, as
-    nothing is applied meanwhile. The tables take turns, from the one that follows `behind`; returns
-    the last one that had its turn, behind which the next call goes on: else one with much to delete
-    would take all the time of each call."""
+    nothing is applied meanwhile. The tables take turns, from the one that follows `behind`.
+    `on_turn` gets each one's name before its turn, also where that fails; the next call goes on
+    behind the last one: else one with much to delete, or which refuses it, would take all the time
+    of each call."""
     dialect = database.dialect.name
     quoted = QUOTING[dialect]
     schema = place_of(database, task_id, None).schema
@@ -318,13 +321,13 @@ def prune(database: Database, task_id: str, before_ms: int, behind: str) -> str:
     left = deque(sorted(names, key=lambda name: (name <= behind, name)))
     until = monotonic() + PRUNE_SECONDS
     while left and monotonic() < until:
-        behind = left.popleft()
-        sql = text(prune_sql(dialect, quoted.table(TableId(schema, behind))))
+        name = left.popleft()
+        on_turn(name)
+        sql = text(prune_sql(dialect, quoted.table(TableId(schema, name))))
         with database.engine.begin() as connection:
             deleted = connection.execute(sql, {"before_ms": before_ms}).rowcount
         if deleted >= PRUNED_ROWS:
-            left.append(behind)
-    return behind
+            left.append(name)
 
 
 def prune_sql(dialect: str, quoted: str) -> str:

@@ -52,7 +52,7 @@ class JdbcBatch:
     def __init__(self, database: Database, task_id: str) -> None:
         self._database = database
         self._task_id = task_id
-        # The table whose versions were forgotten last.
+        # The last table whose turn it was to forget versions.
         self._pruned = ""
         self._tables: dict[TableId, TargetTable] = {}
         # All keys of the target, and whether it takes names that differ in case for one.
@@ -244,9 +244,12 @@ class JdbcBatch:
 
     def forget_versions(self, before_ms: int) -> None:
         with self._database.reported("versions of rows"):
-            self._pruned = row_versions.prune(
-                self._database, self._task_id, before_ms, self._pruned
+            row_versions.prune(
+                self._database, self._task_id, before_ms, self._pruned, self._note_pruned
             )
+
+    def _note_pruned(self, table: str) -> None:
+        self._pruned = table
 
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:

@@ -1,10 +1,15 @@
-"""The statements for the tables with the versions of rows, as text."""
+"""The statements for the tables with the versions of rows, as text, and whose turn it is."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from cdcbus.plugins.loaders.row_versions import create_every_sql, prune_sql
+from cdcbus.plugins.loaders.row_versions import _names_begin, create_every_sql, prune_sql
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.rowchange import TableId
 
 NAME = TableId("shop", "cdcbus_row_x")
@@ -33,3 +38,42 @@ def test_the_mark_of_all_tables_has_a_primary_key(dialect: str, sql: str) -> Non
 )
 def test_few_versions_are_deleted_at_once(dialect: str, end: str) -> None:
     assert prune_sql(dialect, "t").endswith(end)
+
+
+class Target:
+    """A database whose table t2 refuses each DELETE; notes those of the others."""
+
+    def __init__(self) -> None:
+        self.pruned: list[str] = []
+        self.dialect = SimpleNamespace(name="postgresql")
+        self.target = SimpleNamespace(mark="")
+        self.engine = self
+        self.reported = nullcontext
+
+    def need_schema(self, _: str) -> str:
+        return "shop"
+
+    def connect(self) -> Any:
+        return nullcontext(self)
+
+    begin = connect
+
+    def execute(self, statement: Any, _: Any) -> Any:
+        sql = str(statement)
+        if not sql.startswith("DELETE"):
+            names = [f"{_names_begin('7')}t{number}" for number in (1, 2, 3)]
+            return SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: names))
+        table = sql.split("_t")[1][0]
+        if table == "2":
+            raise TimeoutError
+        self.pruned.append(table)
+        return SimpleNamespace(rowcount=0)
+
+
+def test_a_table_that_refuses_its_turn_holds_up_no_other() -> None:
+    target = Target()
+    loader = JdbcBatch(target, "7")  # type: ignore[arg-type]
+    for _ in range(3):
+        with suppress(TimeoutError):
+            loader.forget_versions(78)
+    assert target.pruned == ["1", "3", "1", "3", "1"]
