@@ -19,6 +19,7 @@ from cdcbus.plugins.kafka.client.errors import (
     invalid,
 )
 from cdcbus.plugins.kafka.delivery_errors import PURGED, RAISE_LIMIT, TOO_LARGE, refusal
+from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 
 WAIT_SECONDS: Final = 30.0
 OnDelivery = Callable[[KafkaError | None, Message], None]
@@ -50,12 +51,14 @@ class DeadLetterSender:
                 failures.append(self._failure(error, sent.topic() or "", len(sent)))
 
         topic = ""
+        largest = 0, topic
         try:
             for record in records:
                 topic = record["topic"]
                 self._queue(record, on_delivery)
+                largest = max(largest, (len(record["value"] or b""), topic))
             if self._producer.flush(WAIT_SECONDS):
-                raise self._unacknowledged()
+                raise self._unsent(*largest)
             if dropped and not failures:
                 # The client has failed for good, of which it tells before or after that.
                 self._producer.poll(SLICE_SECONDS)
@@ -91,6 +94,28 @@ class DeadLetterSender:
             except KafkaException as error:
                 size_bytes = len(record["value"] or b"")
                 raise self._failure(error.args[0], record["topic"], size_bytes) from error
+
+    def _unsent(self, size_bytes: int, topic: str) -> BusError:
+        """The error for records that the client still has. `size_bytes`: of the largest one."""
+        error = self._unacknowledged()
+        # Silent brokers refuse nothing: they may take it once they answer.
+        if size_bytes <= REQUEST_BYTES or not self._is_answered():
+            return error
+        return BusRejected(
+            f"{error}, though it answers: the largest one, for topic {topic}, has {size_bytes} "
+            "bytes, and brokers close the connection without a word for a request that, once "
+            "compressed, is larger than their socket.request.max.bytes (104857600 by default): "
+            "raise it for all brokers, and the topic's max.message.bytes"
+        )
+
+    def _is_answered(self) -> bool:
+        """Whether brokers answer, once nothing is sent."""
+        drop_unsent(self._producer)
+        try:
+            self._producer.list_topics(timeout=WAIT_SECONDS)
+        except KafkaException:
+            return False
+        return True
 
     def _unacknowledged(self) -> BusUnavailable:
         return BusUnavailable(
