@@ -3,13 +3,15 @@ the text of columns of the target's key, and these columns hold the text without
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
+from threading import Lock
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcbus.plugins.kafka.key_form import KeyForm, key_form, rekeyed
 from cdcbus.plugins.loaders.cells.canonical import holds_less, is_spelled_freely
 from cdcbus.plugins.rowchange import Row, RowChange, TableId
 from cdcbus.plugins.transform.plan import Plan
@@ -24,14 +26,24 @@ NULL = "null"
 OTHER_NAMES = {"database", "table"}
 
 _Choice = tuple[str, ...]
+OnRekeyed = Callable[[Plan, KeyForm, KeyForm], None]
+"""Gets a plan, and two forms of the key of its source table."""
 
 
 class Placing:
     """Tracks the columns of which each table's record keys have been made, as far as
     known. If even one record of a table is not placed by its key, its rows do not stay in
-    their partitions, and that is never taken back. Thread-safe."""
+    their partitions, and that is never taken back. Thread-safe.
 
-    def __init__(self) -> None:
+    `on_rekeyed` is called for a table whose records come with two forms of its key, as after an
+    ALTER of the key at the source: each record has its own key's text, but one row can be in two
+    partitions."""
+
+    def __init__(self, on_rekeyed: OnRekeyed = lambda _plan, _before, _after: None) -> None:
+        self._on_rekeyed = on_rekeyed
+        # The last form of each source table's key.
+        self._forms: dict[tuple[TableId, TableId], KeyForm] = {}
+        self._forms_lock = Lock()
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
         # By the plan's identity, see Route.known_plan.
         self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}
@@ -84,10 +96,31 @@ class Placing:
         known = self._columns.get(id(plan))
         if known is None or known[0] is not plan:
             known = plan, key_columns_of(plan), is_one_of_many(plan)
+            self._look_at_form(plan, key_columns_of(plan))
             if len(self._columns) >= MAX_PLANS:
                 self._columns.clear()
             self._columns[id(plan)] = known
         return known
+
+    def _look_at_form(self, plan: Plan, columns: _Choice) -> None:
+        """Compares the form of a table's key with that of the records before."""
+        source = plan.source
+        where = source.id, plan.target.id
+        after = key_form(source, sorted(source.key, key=str.upper) or columns)
+        with self._forms_lock:
+            before = self._forms.get(where, after)
+            self._forms[where] = after
+        if not source.key:
+            # Records without a key of their own can lack columns of the target's.
+            names = {name for name, _ in before} & {name for name, _ in after}
+            before = tuple(each for each in before if each[0] in names)
+            after = tuple(each for each in after if each[0] in names)
+        found = rekeyed(before, after)
+        choices = self._choices.get((*where, columns))
+        if choices is not None:
+            found &= {name.lower() for choice in choices for name in choice}
+        if found:
+            self._on_rekeyed(plan, before, after)
 
 
 def key_columns_of(plan: Plan) -> _Choice:

@@ -23,6 +23,7 @@ from cdcbus.consumer.offsets.moves import TableTopics
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.contracts import Converter, Loader, LoadTransaction, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
+from cdcbus.plugins.kafka.key_form import KeyForm, shown
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.transform.plan import Plan
@@ -41,7 +42,7 @@ class ScatteredTables:
     def __init__(self, task: LoadTask, loader: Loader, converter: Converter) -> None:
         self._task = task
         self._loader = loader
-        self._placing = Placing()
+        self._placing = Placing(self._add_rekeyed)
         self._topics = TableTopics(converter, task.converter)
         self.has_topics = len(task.source.topics) > 1
         self._moved: set[TableId] = set()
@@ -146,6 +147,29 @@ class ScatteredTables:
             self._task.task_id,
         )
         return True
+
+    def _add_rekeyed(self, plan: Plan, before: KeyForm, after: KeyForm) -> None:
+        """Treats the table of a plan as scattered from now on, as its records come with two forms
+        of their keys. Raises TargetError."""
+        target = plan.target
+        was_held = self.holds(target)
+        self._tables.add(target.id)
+        if was_held or not target.key:
+            return
+        LOG.warning(
+            "task %s: records of table %s come with two forms of its key, %s and %s, as after an "
+            "ALTER at the source, so changes of one row can be in two partitions: a table "
+            "cdcbus_row_... in the target keeps the newest version of each row of target table %s "
+            "from now on, which takes time. Rows that were applied before have no version, so an "
+            "older change can have replaced a newer one: once all partitions are read beyond the "
+            "ALTER, compare the table (cdcbus verify %s --repair), or load it again",
+            self._task.task_id,
+            plan.source.id,
+            shown(before),
+            shown(after),
+            target.id,
+            self._task.task_id,
+        )
 
     def look_at_key(
         self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]

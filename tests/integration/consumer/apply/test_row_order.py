@@ -745,3 +745,35 @@ def test_partitions_that_are_applied_at_the_same_time_do_not_pass_each_other(
         list(pool.map(run, range(len(partitions))))
     assert server.rows("SELECT DISTINCT grp, v FROM {schema}.moves") == [("a", 8)]
     assert server.rows("SELECT COUNT(*) FROM {schema}.moves") == [(20,)]
+
+
+def test_a_key_whose_text_changes_with_its_column_s_type_keeps_versions(
+    server: TargetServer, caplog: pytest.LogCaptureFixture, padding: int
+) -> None:
+    """Its record keys put the row into another partition, and each is the text of its own row."""
+    server.execute("CREATE TABLE {schema}.prices (id DECIMAL(9,4) PRIMARY KEY, v INT)")
+    parts: list[Records] = []
+    place = 0
+    for scale, values in ((2, "01"), (4, "2")):
+        columns = (Column("id", f"decimal(9,{scale})"), Column("v", "int"))
+        source = Source(Table(TableId("shop", "prices"), columns, ("id",)), ("id",), {}, place)
+        for v in values:
+            row: Row = {"id": f"{7:.{scale}f}", "v": v}
+            source.change(Op.INSERT if v == "0" else Op.UPDATE, None if v == "0" else row, row)
+        place = source.place
+        [partition] = source.partitions.values()
+        others = []
+        for number in range(padding):
+            cell = f"{1000 * scale + number:.{scale}f}"
+            change = RowChange(source.table, Op.INSERT, None, {"id": cell, "v": "5"})
+            others.append((f"{cell}_".encode(), change, T0))
+        parts.append(records([*partition[:1], *others, *partition[1:]], "canalRow"))
+    with Partitions(server, parts, task_of(server)) as applying:
+        applying.appliers[1] = applying.appliers[0]
+        applying.apply(0, padding + 1)
+        assert server.rows(VERSION_TABLES) == []
+        applying.apply(1, padding + 1)
+        assert "(id decimal(9,2)) and (id decimal(9,4))" in caplog.text
+        assert applying.apply(0, 1) == 1
+    assert server.rows("SELECT v FROM {schema}.prices WHERE id = 7") == [(2,)]
+    assert server.rows("SELECT COUNT(*) FROM {schema}.prices") == [(1 + 2 * padding,)]

@@ -8,10 +8,15 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.consumer.apply.placing import Placing
+from cdcbus.consumer.apply.scattered import ScatteredTables
+from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.plan import Plan
+from tests.support.stand_ins.memory_target import MemoryTarget
+from tests.unit.consumer.apply.applying import TASK
 
 ORDERS = Table(TableId("shop", "Orders"), (Column("id", "int"), Column("a", "int")), ("id",))
 
@@ -89,3 +94,52 @@ def test_rows_whose_key_can_be_spelled_in_several_ways_are_in_several_partitions
     assert Placing().is_row_by_key(made, b"17_", change) is is_by_key
     image = {"id": pa.array(["17"]), "a": pa.array(["9"])}
     assert Placing().is_by_key(made, pa.array([b"17_"]), image) is is_by_key
+
+
+def scattered_by(*types: str, keys: tuple[bytes, ...], key: tuple[str, ...] = ("id",)) -> bool:
+    """Whether records that come with these types of the column `id` show that rows are in several
+    partitions."""
+    tables = ScatteredTables(TASK, MemoryTarget({}), CanalRow())
+    for type_, text in zip(types, keys, strict=True):
+        [route] = Mapper(()).routes(ORDERS.id)
+        columns = (Column("id", type_), Column("a", "int"))
+        held = {"id": TargetColumn("id", "text"), "a": TargetColumn("a", "text")}
+        table = replace(ORDERS, columns=columns, key=key)
+        made = route.plan(table, TargetTable(ORDERS.id, held, key))
+        cell = text.decode().partition("_")[0]
+        change = RowChange(table, Op.INSERT, None, {"id": cell if len(key) == 1 else "7", "a": "9"})
+        tables.look_at_key(text, [(MappedChange(0, made, made.map(change)), change)])
+    return tables.has_shown(ORDERS.id)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "keys", "is_scattered"),
+    [
+        ("decimal(9,2)", "decimal(9,4)", (b"7.00_", b"7.0000_"), True),
+        ("decimal(9,4)", "decimal(9,2)", (b"7.0000_", b"7.00_"), True),
+        ("int", "bigint", (b"7_", b"7_"), False),
+        # all rows of the table are in one partition
+        ("decimal(9,2)", "decimal(9,4)", (b"Orders", b"Orders"), False),
+    ],
+)
+def test_rows_whose_key_has_another_text_than_before_are_in_several_partitions(
+    before: str,
+    after: str,
+    keys: tuple[bytes, bytes],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_scattered: bool,
+) -> None:
+    """Each record has the text of its own key."""
+    found = scattered_by(before, before, after, after, keys=(*keys[:1] * 2, *keys[1:] * 2))
+    assert found is is_scattered
+    lines = [line for line in caplog.messages if "two forms of its key" in line]
+    assert len(lines) == is_scattered
+    for line in lines:
+        assert f"(id {before}) and (id {after})" in line
+        assert "target table shop.Orders" in line and "cdcbus verify 7 --repair" in line
+
+
+def test_a_part_of_the_key_by_which_no_record_is_placed_may_change() -> None:
+    types = "decimal(9,2)", "decimal(9,4)"
+    assert not scattered_by(*types, keys=(b"9_", b"9_"), key=("id", "a"))
