@@ -106,6 +106,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
             transform,
             make_processor(transform.processor),
             lambda topic: self._topics.need([topic]),
+            self._partitions_of,
             self._limits if rows_per_record > 1 else None,
             takes_partial=takes_partial,
             on_code=self._add_code,
@@ -164,6 +165,11 @@ class KafkaPublisher(KafkaWriter[_Large]):
             if len(waiting[each.topic]) * self._rows_per_record >= BATCH_ROWS:
                 self._produce(each.topic, waiting.pop(each.topic))
         return count
+
+    def _partitions_of(self, topic: str) -> int:
+        """The number of a topic's partitions, 0 where it is not known. Raises BusError."""
+        shape = self.shape(topic)
+        return 0 if shape is None else shape.partitions
 
     def send_changes(self, changes: Sequence[RowChange]) -> int:
         """Like `send`, for row changes that are decoded already, row by row. Raises as `send`."""

@@ -26,6 +26,7 @@ from cdcbus.plugins.transform.record_transform import RecordTransform, Way
 from cdcbus.producer.config import RowTransform
 from cdcbus.producer.decoding.table import DecodableTable
 from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.key_changes import KeyChanges
 from cdcbus.producer.publish.mapped_columns import record_columns
 from cdcbus.producer.publish.row_batching import RecordLimits
 from cdcbus.producer.source.row_events import Rows
@@ -44,18 +45,20 @@ class Made(NamedTuple):
 
 
 class _Route(NamedTuple):
-    """The topic, key and writer of a table under one name."""
+    """The topic, key and writer of a table under one name; `mapped`: its columns there."""
 
     topic: str
     table: TableId
     key: tuple[str, ...]
     writer: TableWriter
+    mapped: Table
 
 
 class TableRoutes:
     """The routes of one task's rows. `process`: its event processor; `need` is called with each
-    topic before the first write to it; `limits_of` gives the limits of a topic's records of many
-    rows, None = each row has its own; `on_code` as in TableWriter."""
+    topic before the first write to it; `partitions_of` as in KeyChanges; `limits_of` gives the
+    limits of a topic's records of many rows, None = each row has its own; `on_code` as in
+    TableWriter."""
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class TableRoutes:
         transform: RowTransform,
         process: Processor | None,
         need: Callable[[str], None],
+        partitions_of: Callable[[str], int],
         limits_of: Callable[[str], RecordLimits] | None,
         *,
         takes_partial: bool,
@@ -72,6 +76,7 @@ class TableRoutes:
         self._config, self._converter, self._transform = config, converter, transform
         self._process, self._need, self._limits_of = process, need, limits_of
         self._takes_partial, self._on_code = takes_partial, on_code
+        self._key_changes = KeyChanges(partitions_of)
         self._mapper = Mapper(transform.rules, transform.includes, transform.excludes)
         self._mapped = RecordTransform(self._mapper, config)
         self._unmapped = RecordTransform(Mapper(()), config)
@@ -100,7 +105,7 @@ class TableRoutes:
             return list(self._processed.values()), count
         made = []
         count = 0
-        for route in self._routes.get(rows.table) or self._new_routes(rows.table):
+        for route in self._routes.get(rows.table) or self._new_routes(rows):
             joined = None
             if self._limits_of is not None:
                 joined = route.writer.joined(rows, first_row, self._limits_of(route.topic))
@@ -191,12 +196,14 @@ class TableRoutes:
                     self._processed[name] = Made(*name, way.key, [])
                 self._processed[name].records.extend(transform.written(way, change).records)
 
-    def _new_routes(self, table: DecodableTable) -> tuple[_Route, ...]:
+    def _new_routes(self, rows: Rows) -> tuple[_Route, ...]:
+        table = rows.table
         is_mapped = self._transform.rules and not self._is_own(table.table.id)
         routes = tuple(self._mapped_routes(table)) if is_mapped else (self._as_it_is(table),)
         # Here, so that a missing topic stops the task before a row is made for it.
         for route in routes:
             self._need(route.topic)
+            self._key_changes.look(route.topic, route.mapped, route.key, rows.origin)
         self._routes[table] = routes
         return routes
 
@@ -224,7 +231,7 @@ class TableRoutes:
             takes_partial=self._takes_partial,
             on_code=self._on_code,
         )
-        return _Route(topic, name, key, writer)
+        return _Route(topic, name, key, writer, table.table)
 
     def _mapped_routes(self, table: DecodableTable) -> Iterator[_Route]:
         for way in self._mapped.ways(table.table):
@@ -238,7 +245,7 @@ class TableRoutes:
                 takes_partial=self._takes_partial,
                 on_code=self._on_code,
             )
-            yield _Route(way.topic, way.plan.table.id, way.key, writer)
+            yield _Route(way.topic, way.plan.table.id, way.key, writer, way.plan.table)
 
 
 def _names_one_of(sql: str, columns: Iterable[str]) -> bool:

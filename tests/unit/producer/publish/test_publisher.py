@@ -11,7 +11,9 @@ import pytest
 from pymysqlreplication.constants import BINLOG
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
+from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
@@ -99,6 +101,46 @@ def test_a_table_that_is_defined_again_and_again_leaves_no_writers(
         publisher.send([Rows(table, BINLOG.WRITE_ROWS_EVENT_V1, BODY, Origin("f", 4))])
     gc.collect()
     assert sum(one() is not None for one in made) <= 101
+
+
+@pytest.mark.parametrize(
+    ("partitions", "types", "is_warned_of"),
+    [
+        (2, (TYPE.LONG, TYPE.LONG, TYPE.TIMESTAMP), True),
+        (0, (TYPE.LONG, TYPE.TIMESTAMP), True),  # their number is not known
+        (1, (TYPE.LONG, TYPE.TIMESTAMP), False),
+        (2, (TYPE.LONG, TYPE.LONG), False),
+    ],
+)
+def test_rows_that_go_to_other_partitions_as_their_key_was_altered_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    partitions: int,
+    types: tuple[int, ...],
+    *,
+    is_warned_of: bool,
+) -> None:
+    publisher = KafkaPublisher(
+        PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event()
+    )
+
+    def shape(_: str) -> TopicShape:
+        if not partitions:
+            raise BusUnavailable("silent")
+        return TopicShape(partitions, 1, 1)
+
+    monkeypatch.setattr(publisher, "shape", shape)
+    monkeypatch.setattr(publisher._topics, "need", lambda _: None)
+    monkeypatch.setattr(publisher, "_produce", lambda *_: None)
+    for at, type_ in enumerate(types):
+        columns = table_map(bytes((type_,)), b"", (4, strings("id")), (8, b"\0"))
+        table = decodable(parse(columns, {}, is_mariadb=False))
+        publisher.send([Rows(table, BINLOG.WRITE_ROWS_EVENT_V1, BODY, Origin("f", 4 + at))])
+    lines = [line for line in caplog.messages if "record keys" in line]
+    assert len(lines) == is_warned_of
+    for line in lines:
+        assert "from (id int) to (id timestamp), before the rows at f:" in line
+        assert "partitions of topic t " in line
 
 
 def test_large_rows_without_a_place_are_told_apart_by_their_keys(
