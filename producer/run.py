@@ -16,10 +16,11 @@ of a table without a key that is yet to be read are removed from the batches.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
@@ -49,6 +50,8 @@ from cdcbus.producer.source.row_events import Batch
 from cdcbus.producer.source.run_end import RunEnd
 from cdcbus.producer.source.seen_ddl import SeenDdl
 from cdcbus.producer.start import start_position, store_start
+
+LOG = logging.getLogger(__name__)
 
 
 def run(
@@ -107,7 +110,8 @@ def run(
 @dataclass(slots=True)
 class _Fetch:
     """A running fetch task, across all its attempts to read the source. `end`: where a bounded run
-    ends; `has_sent`: it had no position, and its topics hold rows of its tables."""
+    ends; `has_sent`: it had no position, and its topics hold rows of its tables; `told`: the
+    warnings about its servers that the log has."""
 
     positions: PositionStore
     schemas: SchemaStore
@@ -122,11 +126,13 @@ class _Fetch:
     epoch: str
     end: RunEnd | None = None
     has_sent: bool = False
+    told: set[str] = field(default_factory=set)
 
     def look(self, task: FetchTask) -> None:
         """Checks once whether the task can start at an address. Raises the error that prevents
         it."""
         with BinlogSource(task) as source:
+            self._warn_of_doubts(task, source)
             if task.until is not None:
                 self.end = source.run_end(task.until)
             if task.publish.transactional_id and self.positions.load() is None:
@@ -142,6 +148,7 @@ class _Fetch:
         with ExitStack() as opened:
             task = opened.enter_context(self.addresses.trying())
             source = opened.enter_context(BinlogSource(task, self.schemas, self.epoch))
+            self._warn_of_doubts(task, source)
             opened.enter_context(beating(task))
             # First, as both write positions.
             self.positions.load()
@@ -172,6 +179,12 @@ class _Fetch:
                 # stored position once more: only a position that is stored is headway.
                 self.progress.repeated += self.progress.done - done
                 raise
+
+    def _warn_of_doubts(self, task: FetchTask, source: BinlogSource) -> None:
+        for doubt in source.doubts:
+            if doubt not in self.told:
+                self.told.add(doubt)
+                LOG.warning("task %s: %s", task.task_id, doubt)
 
     def _warn_of_rules(self, task: FetchTask, start: BinlogPosition) -> None:
         written = self.positions.written

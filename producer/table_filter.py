@@ -20,6 +20,10 @@ from cdcbus.producer.config import FilterConfig
 _NAME: Final = re.compile(r"[\w\-()|?:*+]+")
 # Behind the characters with which all that an expression matches begins.
 _OPEN: Final = re.compile(r"[\w\-]?[?*{]|[^\w\-]")
+# An expression whose part before the dot is the name of a schema, or names in brackets.
+_NAMED: Final = re.compile(
+    r"\^?(?:\((?:\?:)?([\w|-]+)\)|((?:[\w-]|\\[^\w.])+))(?:\\\.|\[\.\]|\.(?=[\w-]+\$?$))"
+)
 # Names that only an expression for all tables has in common.
 _ANY_TABLES: Final = ("a", "z_9", "Q")
 
@@ -63,6 +67,18 @@ class TableFilter:
             return False
         return not all(matches_any(name, self._excludes.patterns) for name in names)
 
+    def named_schemas(self) -> tuple[set[str], bool]:
+        """The schemas of which tables are wanted for sure, in lower case, and whether expressions
+        may want tables of others."""
+        names = {_schema(name) for name in self._includes.names if self._decide(name)}
+        seen = [_named(pattern) for pattern in self._includes.patterns]
+        is_open = None in seen or not self._includes
+        regexes = [_named(regex.pattern) for regex in self._regexes]
+        is_open = is_open and (None in regexes or not regexes)
+        for some in (*seen, *regexes):
+            names.update(filter(self.may_accept_any, some or ()))
+        return names, is_open
+
     def _decide(self, name: str) -> bool:
         if name.upper() == self._heartbeats:
             return True
@@ -71,6 +87,22 @@ class TableFilter:
         if any(regex.fullmatch(name) for regex in self._black):
             return False
         return is_selected(name, self._includes, self._excludes)
+
+
+def _schema(name: str) -> str:
+    return name.partition(".")[0].lower()
+
+
+def _named(pattern: str) -> set[str] | None:
+    """The schemas whose tables an expression matches, in lower case; None where it leaves them
+    open."""
+    names: set[str] = set()
+    for each in split_outside_brackets(pattern, "|"):
+        found = _NAMED.match(each)
+        if found is None:
+            return None
+        names.update((found[1] or found[2]).replace("\\", "").lower().split("|"))
+    return names - {""}
 
 
 def _may_match(schema: str, pattern: str) -> bool:

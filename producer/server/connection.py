@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # generic in the stubs only
 
 _SYNTAX_ERROR = 1064
 # What reports the end of the binlog; the latter for MySQL before 8.2, and MariaDB.
-_STATUS: Final = ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
+STATUS: Final = ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
 _OPTION = struct.Struct("<H")
 ANSWER_SECONDS: Final = 30.0
 GONE_SECONDS: Final = 6
@@ -249,12 +249,12 @@ def binlog_files(connection: Connection) -> list[tuple[str, int]]:
 
 def latest_position(connection: Connection) -> BinlogPosition:
     """The current end of the binlog, always a transaction edge."""
-    return position_of(_either(connection, *_STATUS))
+    return position_of(either(connection, *STATUS))
 
 
 def status_statement(connection: Connection) -> str:
     """The statement that the server answers with the current end of its binlog."""
-    newer, older = _STATUS
+    newer, older = STATUS
     return older if _rows_if_known(connection, newer) is None else newer
 
 
@@ -263,7 +263,7 @@ def position_of(status: Sequence[Sequence[Any]]) -> BinlogPosition:
     a binlog."""
     if not status:
         raise SourceRefused(
-            f"the source answers {' and '.join(_STATUS)} with nothing: it has no binlog. Set "
+            f"the source answers {' and '.join(STATUS)} with nothing: it has no binlog. Set "
             "log_bin there, or give the address of a server that has one"
         )
     row = status[0]
@@ -323,7 +323,7 @@ def _gtids(connection: Connection, expression: str, *arguments: str) -> str:
 def replica_ids(connection: Connection) -> list[int]:
     """The server ids of the registered replicas. Requires REPLICATION MASTER ADMIN on MariaDB,
     REPLICATION SLAVE on MySQL."""
-    return [int(row[0]) for row in _either(connection, "SHOW REPLICAS", "SHOW SLAVE HOSTS")]
+    return [int(row[0]) for row in either(connection, "SHOW REPLICAS", "SHOW SLAVE HOSTS")]
 
 
 def grants(connection: Connection) -> list[str]:
@@ -368,7 +368,7 @@ def _take_several(connection: Any, is_allowed: bool) -> None:
     connection._read_packet()
 
 
-def _either(connection: Connection, sql: str, older: str) -> Sequence[Sequence[Any]]:
+def either(connection: Connection, sql: str, older: str) -> Sequence[Sequence[Any]]:
     """Returns the rows of a statement, or of the older form if the server does not know it."""
     rows = _rows_if_known(connection, sql)
     return query(connection, older) if rows is None else rows

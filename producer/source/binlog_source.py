@@ -35,6 +35,7 @@ from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.unlogged import find_gaps, refuse_sure
 from cdcbus.producer.source.between import has_more_after_edge, has_more_after_rows
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.source.end_watch import EndWatch, Sent
@@ -81,12 +82,15 @@ class BinlogSource:
         self._open = ExitStack()
 
     def __enter__(self) -> BinlogSource:
-        """Connects and checks the server. Raises SourceUnavailable, SourceMisconfigured."""
+        """Connects and checks the server. Raises SourceUnavailable, SourceMisconfigured, also for a
+        server that does not log rows which the task wants."""
         connection = servers.connect(self._config)
         self._open.callback(connection.close)
         self._connection = connection
         with servers.reported(self._config):
             self._server = servers.inspect(connection, self._config)
+            self._gaps = find_gaps(connection, self._filter, self._elsewhere)
+        refuse_sure(self._gaps, self._config)
         self._binlog = Binlog(connection, self._server, self._config)
         return self
 
@@ -100,6 +104,11 @@ class BinlogSource:
         """Its address."""
         host, port = self._config.addresses[0]
         return f"{host}:{port}"
+
+    @property
+    def doubts(self) -> list[str]:
+        """What this server does not log, and the task may want: a sentence each."""
+        return [f"source {self.where}: {gap}" for gap in self._gaps]
 
     def __exit__(self, *_: object) -> None:
         self._open.close()

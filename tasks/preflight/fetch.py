@@ -36,6 +36,7 @@ from cdcbus.tasks.preflight.result import (
 from cdcbus.tasks.preflight.server import (
     SETTINGS,
     describe_heartbeats,
+    describe_logged,
     describe_replicas,
     describe_settings,
     is_full,
@@ -90,7 +91,10 @@ def _settings_and_grants(task: FetchTask) -> list[CheckResult]:
             servers.global_variables(connection, SETTINGS), task.source
         ),
     )
-    return seen + _look(task, "source grants", _grants)
+    grants = _look(task, "source grants", _grants)
+    if not has_failed(grants):
+        grants += _look(task, "logged rows", partial(describe_logged, task))
+    return seen + grants
 
 
 def _of_other(task: FetchTask) -> list[CheckResult]:

@@ -11,8 +11,10 @@ from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import REQUIRED
 from cdcbus.producer.server.retention import DAY_SECONDS, RETENTION, binlog_retention
+from cdcbus.producer.server.unlogged import find_gaps
 from cdcbus.producer.source import heartbeat
 from cdcbus.producer.source.binlog_source import server_id
+from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 
 if TYPE_CHECKING:
@@ -87,6 +89,15 @@ def _retention(settings: Mapping[str, str]) -> CheckResult:
             f"SET GLOBAL {RETENTION[0]} = 604800",
         )
     return ok(subject, hours)
+
+
+def describe_logged(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
+    """One result per setting by which the server does not log rows that the task may want."""
+    gaps = find_gaps(connection, TableFilter(task.tables), task.elsewhere)
+    for gap in gaps:
+        yield (error if gap.is_sure else warning)(gap.subject, gap.found, gap.remedy)
+    if not gaps:
+        yield ok("logged rows", "no setting leaves out rows that the task may want")
 
 
 def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:

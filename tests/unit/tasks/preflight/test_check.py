@@ -1,6 +1,7 @@
 """What findings of the servers mean, without the servers."""
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -10,11 +11,12 @@ from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.server.unlogged import Gap
 from cdcbus.tasks.preflight.fetch import bytes_behind, describe_behind, describe_topic
 from cdcbus.tasks.preflight.load import describe_offset_table, describe_table
 from cdcbus.tasks.preflight.privileges import describe_grants
-from cdcbus.tasks.preflight.result import CheckResult
-from cdcbus.tasks.preflight.server import describe_settings
+from cdcbus.tasks.preflight.result import CheckResult, Outcome
+from cdcbus.tasks.preflight.server import describe_logged, describe_settings
 from cdcbus.tasks.preflight.source_tables import describe_filter, describe_partition_key
 
 SOURCE = SourceConfig((("db1", 3306),), "cdc")
@@ -223,3 +225,15 @@ def test_foreign_keys_with_actions_are_a_warning_that_names_some() -> None:
 )
 def test_whether_the_offset_table_can_be_had(table: OffsetTable, outcome: str) -> None:
     assert describe_offset_table(table).outcome == outcome
+
+
+def test_rows_that_the_source_does_not_log_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = [Gap("a", "left out", "Remove it.", is_sure=sure) for sure in (True, False)]
+    monkeypatch.setattr("cdcbus.tasks.preflight.server.find_gaps", lambda *_: gaps)
+    task = FetchTask("t", "shop", SOURCE, FilterConfig(), PublishConfig("", "t", "canalRow"))
+    assert list(describe_logged(task, cast(Any, None))) == [
+        CheckResult(Outcome.ERROR, "a", "left out", "Remove it."),
+        CheckResult(Outcome.WARNING, "a", "left out", "Remove it."),
+    ]
+    gaps.clear()
+    assert odd(list(describe_logged(task, cast(Any, None)))) == []
