@@ -25,12 +25,14 @@ _FIRST, _LAST = b"{" + _BEFORE, b"," + _BEFORE
 _TEXT: Final = rb"[0-9]+-[0-9a-f]{8}" + _AFTER
 _MEMBER_FIRST: Final = re.compile(_FIRST + _TEXT + b",")
 _MEMBER_LAST: Final = re.compile(_LAST + _TEXT + rb"\}\Z")
-# The formats with an epoch, and whether it is last or first.
-_IS_LAST: Final = {
-    "canalRow": False,
-    "canalCompat": False,
-    "oggJson": True,
-    "porterCompat": True,
+# Where each converter's records can have an epoch, for `auto` that of either format. The other
+# formats that `auto` reads have their columns deeper inside, so none of their records shows one.
+_PLACES: Final = {
+    "canalRow": (_FIRST,),
+    "canalCompat": (_FIRST,),
+    "oggJson": (_LAST,),
+    "porterCompat": (_LAST,),
+    "auto": (_FIRST, _LAST),
 }
 
 
@@ -42,10 +44,10 @@ def epoch_text(number: int, task_id: str, swimlane: str, bus: str = "") -> str:
 
 def without_epoch(value: bytes, converter: str) -> bytes:
     """A record without its epoch, as a record sent again on purpose is never late."""
-    match _IS_LAST.get(converter):
-        case False if found := _MEMBER_FIRST.match(value):
+    for place in _PLACES.get(converter, ()):
+        if place == _FIRST and (found := _MEMBER_FIRST.match(value)):
             return b"{" + value[found.end() :]
-        case True if found := _MEMBER_LAST.search(value):
+        if place == _LAST and (found := _MEMBER_LAST.search(value)):
             return value[: found.start()] + b"}"
     return value
 
@@ -53,21 +55,32 @@ def without_epoch(value: bytes, converter: str) -> bytes:
 def epochs(values: pa.BinaryArray, converter: str) -> pa.BinaryArray | None:
     """The epoch of each record, null where it names none; None where none of them does."""
     # Imported here, as a fetch task only writes its epoch, and starts without PyArrow.
+    import pyarrow.compute as pc
+
+    found = None
+    for place in _PLACES.get(converter, ()):
+        there = _epochs_at(place, values)
+        if found is None:
+            found = there
+        elif there is not None:
+            found = pc.coalesce(found, there)
+    return found
+
+
+def _epochs_at(place: bytes, values: pa.BinaryArray) -> pa.BinaryArray | None:
+    """As `epochs`, where each record has its epoch in this place, if any."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    is_last = _IS_LAST.get(converter)
-    if is_last is None:
-        return None
-    if is_last:
-        start, end = _LAST, b'"}'
+    if place == _LAST:
+        end = b'"}'
         found = pc.binary_slice(values, -_SIZE)
     else:
-        start, end = _FIRST, b'",'
+        end = b'",'
         found = pc.binary_slice(values, 0, _SIZE)
-    is_named = pc.and_(pc.starts_with(found, start), pc.ends_with(found, end))
+    is_named = pc.and_(pc.starts_with(found, place), pc.ends_with(found, end))
     is_named = pc.fill_null(is_named, False)
     if not pc.any(is_named).as_py():
         return None
-    epoch = pc.binary_slice(found, len(start), -len(end))
+    epoch = pc.binary_slice(found, len(place), -len(end))
     return pc.if_else(is_named, epoch, pa.scalar(None, found.type))

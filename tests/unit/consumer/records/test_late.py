@@ -37,6 +37,26 @@ def test_an_older_epoch_behind_a_newer_one_of_its_task_is_left_out(converter: st
     assert (left.offsets.to_pylist(), late.to_pylist()) == ([0, 1, 3, 4, 5], [2])
 
 
+def test_auto_leaves_out_late_records_of_either_format() -> None:
+    made = [
+        value(epoch, converter)
+        for epoch, converter in (
+            (5, "canalRow"),
+            (9, "oggJson"),
+            (5, "canalRow"),
+            (5, "oggJson"),
+            (9, "canalRow"),
+            (0, "canalCompat"),
+        )
+    ]
+    left, late = without_late(PARTITION, records(*made), "auto", {})
+    assert (left.offsets.to_pylist(), late.to_pylist()) == ([0, 1, 4, 5], [2, 3])
+    begun = Begun()
+    assert [is_late(begun, at, each, "auto") for at, each in enumerate(made)] == [
+        at in (2, 3) for at in range(6)
+    ]
+
+
 @pytest.mark.parametrize("converter", ["canalCompat", "porterCompat", "debeziumJson"])
 def test_records_that_tell_no_epoch_pass(converter: str) -> None:
     assert epochs(pa.array([b"{}", None, b""], pa.binary()), converter) is None
