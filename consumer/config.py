@@ -11,7 +11,7 @@ from typing import Final
 from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.registry import make_converter, zone_of
+from cdcbus.plugins.registry import has_types, make_converter, takes_zone, zone_of
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge, KafkaStart
 from cdcbus.plugins.transform.local_times import KEY
@@ -40,6 +40,7 @@ SPARK_MASTER: Final = "local[*]"
 """Where Spark runs by default."""
 TOPICS: Final = "consumer.source.topics"
 PARTITIONS: Final = "consumer.source.partition"
+RECORD_ZONE: Final = "consumer.source.timeZone"
 
 
 class SchemaChange(StrEnum):
@@ -138,7 +139,10 @@ class LoadTask:
 
     @property
     def row_rules(self) -> dict[str, str]:
-        """Digests of the keys that decide which rows are applied, and how, by the keys' names."""
+        """Digests of the keys that decide which rows are applied, and how, by the keys' names.
+        Raises ConfigError for an unknown time zone."""
+        # Without types no cell is known to be a TIMESTAMP: the zone is that of `op_ts` only.
+        has_zoned_cells = takes_zone(self.converter) and has_types(self.converter)
         values: dict[str, object] = {
             TOPICS: sorted(self.source.topics),
             PARTITIONS: sorted(self.source.partitions),
@@ -148,6 +152,8 @@ class LoadTask:
             "consumer.skippedOperations": self.skipped_operations,
             "consumer.eventProcessor.className": self.processor,
             "mapper[i]": self.rules,
+            RECORD_ZONE: _zone_name(self.time_zone if has_zoned_cells else "", RECORD_ZONE),
+            KEY: _zone_name(self.target_zone, KEY),
         }
         return digests(values)
 
@@ -180,3 +186,8 @@ class LoadTask:
         """The rank of a target table inside a batch; 0 unless the task file sets one."""
         by_table = self.weights.get(table.table.upper(), 0)
         return self.weights.get(str(table).upper(), by_table)
+
+
+def _zone_name(text: str, key: str) -> str:
+    """One name for all spellings of an offset; empty: UTC."""
+    return str(zone_of(text or "UTC", key))

@@ -169,6 +169,11 @@ class FetchTask:
             "mapper[i]": transform.rules,
             "loader.source.topic, dynamicTopic": (publish.topic, publish.topic_rules),
             "loader.source.partitionKey": (publish.partition_keys, publish.key_rules),
+            "loader.source.truncate, consumer.skippedOperations": self.ddl.truncates,
+            "consumer.onStatement": self.skips_statements,
+            "consumer.source.excludeServerIds": self.elsewhere.server_ids,
+            "consumer.source.excludeGtidSources": self.elsewhere.gtid_sources,
+            "consumer.source.excludeMarks": self.elsewhere.marks,
         }
         return digests(values)
 

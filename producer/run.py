@@ -195,7 +195,9 @@ class _Fetch:
             task.row_rules,
             str(start),
             "A table that is read only from here on, or goes elsewhere, needs a snapshot for its "
-            f"existing rows: cdcbus snapshot start {task.task_id} --table SCHEMA.TABLE",
+            f"existing rows: cdcbus snapshot start {task.task_id} --table SCHEMA.TABLE. Where "
+            "single transactions, statements or a TRUNCATE were left out, compare the targets by "
+            "cdcbus verify",
         )
 
     def _copy(

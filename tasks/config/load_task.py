@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC
 
-from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
+from cdcbus.consumer.config import (
+    RECORD_ZONE,
+    DeadLetterConfig,
+    LoadTask,
+    OnError,
+    SchemaChange,
+    TopicConfig,
+)
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.kafka.client.options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -44,8 +51,6 @@ from cdcbus.tasks.config.keys.types import (
 from cdcbus.tasks.config.mapper_rules import mapper_rules, processor_name
 from cdcbus.tasks.config.publish_keys import publish_config
 from cdcbus.tasks.config.settings import Settings, tables
-
-TIME_ZONE_KEY = "consumer.source.timeZone"
 
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
@@ -103,13 +108,13 @@ def _converter(settings: Settings) -> str:
 
 def _time_zone(settings: Settings) -> str:
     """The zone of the source's times; empty for UTC, which needs no conversion."""
-    zone = settings.get(TIME_ZONE_KEY, TIME_ZONE) or ""
-    if not settings.has(TIME_ZONE_KEY) or not zone:
+    zone = settings.get(RECORD_ZONE, TIME_ZONE) or ""
+    if not settings.has(RECORD_ZONE) or not zone:
         return ""
     # An error unless allowed: the zone looks as if it corrected times, and does not.
     if not takes_zone(converter := _converter(settings)):
         settings.unsafe(
-            TIME_ZONE_KEY,
+            RECORD_ZONE,
             f"without effect: times in {converter} records need no zone; remove the line",
         )
     if read_zone(zone) is UTC:
