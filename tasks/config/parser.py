@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import Final
 
 import javaproperties
 
@@ -24,6 +26,10 @@ from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, seale
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # porter's files can number their tasks; here a file holds one task.
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
+BLANKS = " \t\f"
+REMARK_SIGNS = ("#", "!")
+# An escape; with a group where it is broken.
+ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|(?=(u.{0,4}))u|[^u])")
 HALF = re.compile("[\ud800-\udfff]")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
 # Names of secrets among the options of Kafka and Spark, which the table of keys does not list.
@@ -169,45 +175,63 @@ def written_entries(
     return entries
 
 
-class _Rest:
-    """The lines of a text from one on, as a file."""
-
-    def __init__(self, lines: Sequence[str], at: int) -> None:
-        self._lines, self._at = lines, at
-
-    def readline(self) -> str:
-        self._at += 1
-        return self._lines[self._at - 1] if self._at <= len(self._lines) else ""
-
-
 def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]]:
-    lines = LINE.findall(text)
-    at = 0
-    while at < len(lines):
+    """The first line, key and value of each element of a text that is not a remark."""
+    for line, parts in _elements(text):
+        joined = "".join(parts)
+        # Behind a line that is only continued, such a sign begins a key.
+        if joined.startswith(REMARK_SIGNS):
+            joined = "\\" + joined
         try:
-            # One by one: a pasted log can have a broken escape in each of many thousand lines.
-            for element in javaproperties.parse(cast(IO[str], _Rest(lines, at))):
-                # An element spans several lines where they are continued with a backslash.
-                here, at = at + 1, at + max(len(LINE.findall(element.source)), 1)
-                if isinstance(element, javaproperties.KeyValue):
-                    # Half a surrogate pair cannot be encoded as UTF-8, so it could not be stored.
-                    if is_whole(element.key + element.value):
-                        yield here, element.key, element.value
-                    else:
-                        diagnostics.error(
-                            here,
-                            element.key,
-                            r"half a character; expected both halves; example: \uD83D\uDE00",
-                        )
-        except javaproperties.InvalidUEscapeError as error:
-            # The parser gives up here; continue after the line, so that one run finds everything.
-            at += 1
+            [(key, value)] = javaproperties.loads(joined, list)
+        except javaproperties.InvalidUEscapeError:
+            for number, escape in _broken_escapes(line, parts):
+                diagnostics.error(
+                    number,
+                    "",
+                    rf"broken escape {escape}; expected \u and four hexadecimal digits; "
+                    r"example: \u00FC",
+                )
+            continue
+        # Half a surrogate pair cannot be encoded as UTF-8, so it could not be stored.
+        if is_whole(key + value):
+            yield line, key, value
+        else:
             diagnostics.error(
-                at,
-                "",
-                rf"broken escape {error.escape}; expected \u and four hexadecimal digits; "
-                r"example: \u00FC",
+                line, key, r"half a character; expected both halves; example: \uD83D\uDE00"
             )
+
+
+def _elements(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The number of the first line of each element of a text, and its parts: one for each of its
+    lines, without what continues it. Joined here, as javaproperties looks for the end of an element
+    in all of it, again at each line. Remarks and blank elements are left out."""
+    first, parts = 1, list[str]()
+    for number, line in enumerate(split_lines(text), 1):
+        part = line.lstrip(BLANKS)
+        if not parts:
+            first = number
+            if part.startswith(REMARK_SIGNS):
+                continue
+        is_continued = (len(part) - len(part.rstrip("\\"))) % 2 == 1
+        parts.append(part[:-1] if is_continued else part)
+        if not is_continued:
+            if any(parts):
+                yield first, parts
+            parts = []
+    if any(parts):
+        yield first, parts
+
+
+def _broken_escapes(line: int, parts: Sequence[str]) -> list[tuple[int, str]]:
+    """The first broken escape in each line of an element, with the line's number. `line`: that of
+    its first line. An escape can continue in the next line."""
+    ends = list(accumulate(map(len, parts)))
+    found: dict[int, str] = {}
+    for escape in ESCAPE.finditer("".join(parts)):
+        if broken := escape[1]:
+            found.setdefault(line + bisect_right(ends, escape.start()), "\\" + broken)
+    return list(found.items())
 
 
 def split_lines(text: str) -> list[str]:

@@ -1,4 +1,5 @@
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -177,6 +178,32 @@ def test_a_broken_escape_does_not_hide_what_follows() -> None:
         "nodeId": "3",
     }
     assert found == ["error:2:", "error:3:", "error:4:localTask", "warning:5:unknwn"]
+
+
+def test_broken_escapes_of_a_continued_element_are_told_line_by_line_once() -> None:
+    read, found = entries(
+        "taskId=1\nstatus=a\\\n  \\u12\\\n\\u00\\\nfc \\ux \\uy\\\nunknwn=\\u0\nnodeId=3"
+    )
+    assert {key: entry.value for key, entry in read.items()} == {"taskId": "1", "nodeId": "3"}
+    assert found == ["error:3:", "error:5:", "error:6:"]
+
+
+def test_an_escape_can_continue_in_the_next_line_and_a_key_begin_like_a_remark() -> None:
+    assert values("a=\\u00\\\n  fc\n\\\n#b=1\n\\\n \\\n\nc=2\\") == {"a": "ü", "#b": "1", "c": "2"}
+
+
+@pytest.mark.parametrize(
+    ("line", "count"), [(r"\u12", 300), ("x" * 100, 600)], ids=["broken", "whole"]
+)
+def test_a_long_continued_element_takes_time_by_its_length(line: str, count: int) -> None:
+    began = process_time()
+    read, found = entries("taskId=\\\n" + f"{line}\\\n" * count)
+    # Each line again, with all before it or behind it, takes several seconds.
+    assert process_time() - began < 1
+    if line == r"\u12":
+        assert found == [f"error:{number + 2}:" for number in range(count)]
+    else:
+        assert read["taskId"].value == line * count
 
 
 def test_utf8_is_read_and_anything_else_is_latin1_with_a_warning(tmp_path: Path) -> None:
