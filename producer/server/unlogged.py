@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The first by MySQL's name since 8.0.26.
 _UPDATES: Final = ("log_replica_updates", "log_slave_updates")
-_SETTINGS: Final = ("version", *_UPDATES, "wsrep_on", "wsrep_provider")
+_SETTINGS: Final = ("version", *_UPDATES, "read_only", "wsrep_on", "wsrep_provider")
 # Also shows the named connections, and is MariaDB's only.
 _ALL_OF_MARIADB: Final = "SHOW ALL SLAVES STATUS"
 _OF_MYSQL: Final = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
@@ -126,7 +126,10 @@ def _of_replica(
         what, lacks = "a replica", "that it replicates"
         remedy += ", or, if it is a replica no longer, run RESET REPLICA ALL (RESET SLAVE ALL)"
     is_two_way = bool(elsewhere.server_ids or elsewhere.gtid_sources or elsewhere.marks)
-    if is_two_way:
+    # One that is written to may replicate nothing: of two that replicate each other, the one in
+    # use; or a former replica.
+    is_sure = settings.get("read_only", "OFF").upper() != "OFF" and not is_two_way
+    if not is_sure:
         remedy = f"Nothing to do if the task is to have none of them; else: {remedy}"
     else:
         remedy += (
@@ -137,7 +140,7 @@ def _of_replica(
         subject,
         f"{subject} is OFF, and the server is {what}: the rows {lacks} are not in its binlog",
         f"{remedy}. Then {_COPY}.",
-        is_sure=not is_two_way,
+        is_sure,
     )
 
 

@@ -107,7 +107,7 @@ def test_the_newer_form_of_the_statement_is_asked_first(find: Find) -> None:
 
 
 def test_what_is_refused_names_the_settings_and_what_to_do(find: Find) -> None:
-    gaps = find(ignore="shop", settings={OFF: "OFF"}, answers={ALL: [("",)]})
+    gaps = find(ignore="shop", settings={OFF: "OFF", **READ}, answers={ALL: [("",)]})
     with pytest.raises(SourceRefused) as refused:
         refuse_sure(gaps, SourceConfig((("db1", 3306),), "cdc"))
     for part in (
@@ -126,6 +126,7 @@ def test_what_the_task_may_not_want_is_not_refused(find: Find) -> None:
     refuse_sure(gaps, SourceConfig((("db1", 3306),), "cdc"))
 
 
+READ = {"read_only": "ON"}
 CLUSTER = {"wsrep_on": "ON", "wsrep_provider": "/usr/lib/libgalera_smm.so"}
 
 
@@ -135,23 +136,32 @@ CLUSTER = {"wsrep_on": "ON", "wsrep_provider": "/usr/lib/libgalera_smm.so"}
         ({OFF: "ON"}, {}, []),
         ({}, {}, []),
         ({OFF: "OFF"}, {ALL: []}, []),
-        ({OFF: "OFF"}, {ALL: [("one",)]}, [(OFF, True)]),
-        ({OFF: "OFF", **CLUSTER}, {}, [(OFF, True)]),
+        ({OFF: "OFF", **READ}, {ALL: [("one",)]}, [(OFF, True)]),
+        ({OFF: "OFF", "read_only": "OFF"}, {ALL: [("one",)]}, [(OFF, False)]),
+        ({OFF: "OFF", **CLUSTER}, {}, [(OFF, False)]),
         ({OFF: "OFF", **CLUSTER, "wsrep_provider": "none"}, {ALL: []}, []),
         ({OFF: "OFF", **CLUSTER, "wsrep_on": "OFF"}, {ALL: []}, []),
-        ({OFF: "OFF"}, {ALL: FORBIDDEN, RUNNING: [("Slaves_running", "1")]}, [(OFF, True)]),
+        (
+            {OFF: "OFF", "read_only": "NO_LOCK"},
+            {ALL: FORBIDDEN, RUNNING: [("Slaves_running", "1")]},
+            [(OFF, True)],
+        ),
         (
             {OFF: "OFF"},
             {ALL: FORBIDDEN, RUNNING: [("Slaves_running", "0")], REPLICATED: [("",)]},
             [],
         ),
         ({OFF: "OFF"}, {ALL: FORBIDDEN, RUNNING: [], REPLICATED: [("0-1-7",)]}, [(OFF, False)]),
-        ({OFF: "OFF", "version": MYSQL}, {REPLICA: [("",)]}, [(OFF, True)]),
+        ({OFF: "OFF", **READ, "version": MYSQL}, {REPLICA: [("",)]}, [(OFF, True)]),
         ({OFF: "OFF", "version": MYSQL}, {REPLICA: []}, []),
         ({OFF: "OFF", "version": MYSQL}, {REPLICA: FORBIDDEN}, [(OFF, False)]),
-        ({OFF: "OFF", "version": "5.7.44"}, {REPLICA: UNKNOWN, SLAVE: [("",)]}, [(OFF, True)]),
         (
-            {"log_replica_updates": "OFF", OFF: "OFF", "version": MYSQL},
+            {OFF: "OFF", **READ, "version": "5.7.44"},
+            {REPLICA: UNKNOWN, SLAVE: [("",)]},
+            [(OFF, True)],
+        ),
+        (
+            {"log_replica_updates": "OFF", OFF: "OFF", **READ, "version": MYSQL},
             {REPLICA: [("",)]},
             [("log_replica_updates", True)],
         ),
@@ -177,7 +187,8 @@ def test_a_replica_that_does_not_log_what_it_replicates(
 def test_a_task_that_leaves_out_rows_of_others_is_only_told(
     find: Find, elsewhere: Elsewhere
 ) -> None:
-    (gap,) = find(settings={OFF: "OFF"}, answers={ALL: [("",)]}, elsewhere=elsewhere)
+    settings = {OFF: "OFF", **READ}
+    (gap,) = find(settings=settings, answers={ALL: [("",)]}, elsewhere=elsewhere)
     assert not gap.is_sure
     assert "Nothing to do if the task is to have none of them" in str(gap)
 
