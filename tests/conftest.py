@@ -27,7 +27,7 @@ from cdcbus.plugins.mysql.connection import MysqlConnection
 from tests.support.changes.shop import Shop, open_shop
 from tests.support.changes.two_tables import TwoTables
 from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
-from tests.support.waiting import wait_until
+from tests.support.topics.new_topics import create_topics
 
 # A busy machine is no reason to fail.
 settings.register_profile("cdcbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -218,12 +218,7 @@ def make_topic(kafka: str) -> Callable[..., str]:
     admin = AdminClient({"bootstrap.servers": kafka})
 
     def make(topic: str, partitions: int = 1) -> str:
-        new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
-        admin.create_topics([new])[topic].result(timeout=30)
-        wait_until(
-            lambda: topic in admin.list_topics(timeout=30).topics,
-            f"the broker to know topic {topic}",
-        )
+        create_topics(admin, NewTopic(topic, partitions, 1, config={"retention.ms": "-1"}))
         return topic
 
     return make

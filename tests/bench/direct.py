@@ -35,6 +35,7 @@ from cdcbus.tasks.zookeeper.position.znodes import position_path
 from tests.bench import backlog as backlogs
 from tests.bench.consumer import POSTGRESQL_COLUMNS
 from tests.bench.figures import tell
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 SCHEMA = backlogs.SCHEMA
@@ -96,7 +97,7 @@ def directly(addresses: Addresses, folder: Path, readers: int) -> tuple[float, f
     _empty(addresses)
     name, source, target = f"bench{time.time_ns():x}", addresses.source, addresses.postgresql
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
+    create_topics(admin, NewTopic(name, 2, 1))
     fetch = _task(
         addresses,
         folder,

@@ -38,6 +38,7 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.producer.server import connection as servers
 from tests.bench.figures import tell
 from tests.support.processes.bus import fetch_text
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 WARM_UP_ROWS = 20
@@ -150,7 +151,7 @@ class Bench:
         seen, stop = Seen(), threading.Event()
         self._number += 1
         topic = f"{self._schema}-{self._number}"
-        self._admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+        create_topics(self._admin, NewTopic(topic, 1, 1))
         watching = threading.Thread(
             target=_watch, args=(self._addresses.kafka, topic, seen, stop), daemon=True
         )

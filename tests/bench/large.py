@@ -42,6 +42,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.connection import connect as zookeeper
 from tests.bench.figures import tell
+from tests.support.topics.new_topics import create_topics
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -90,7 +91,7 @@ class Bench:
         self.topic = f"large-{time.time_ns()}"
         config = {"max.message.bytes": "100000000"}
         self._admin = AdminClient({"bootstrap.servers": addresses.kafka})
-        self._admin.create_topics([NewTopic(self.topic, 1, 1, config=config)])[self.topic].result()
+        create_topics(self._admin, NewTopic(self.topic, 1, 1, config=config))
         self._consumer = Consumer({"bootstrap.servers": addresses.kafka, "group.id": self.topic})
         self._nodes = zookeeper(addresses.zookeeper)
 

@@ -44,6 +44,7 @@ from cdcbus.tasks.zookeeper.connection import connect as connect_zookeeper
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from tests.bench.figures import tell
 from tests.integration.producer.reading import connect, fetch_task
+from tests.support.topics.new_topics import create_topics
 
 SNAPSHOT, MANY = "snapshot", "snapshot, many rows in a record"
 COLUMNS = (
@@ -110,7 +111,7 @@ def fetched(stack: Addresses, task: FetchTask, end: int) -> None:
     binlog."""
     topic, stop = "bench" + uuid.uuid4().hex[:8], Event()
     admin = AdminClient({"bootstrap.servers": stack.kafka})
-    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(30)
+    create_topics(admin, NewTopic(topic, 3, 1))
     client = connect_zookeeper(stack.zookeeper)
 
     def look(progress: Progress) -> None:

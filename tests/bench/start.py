@@ -34,6 +34,7 @@ from tests.bench.figures import tell
 from tests.support.changes.shop import Shop, open_shop
 from tests.support.processes.bus import load_text, open_bus
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 PATIENCE_SECONDS = 60.0
@@ -44,7 +45,7 @@ def open_table(addresses: Addresses, folder: Path) -> Iterator[tuple[Shop, Calla
     """A shop with a table and a topic of its name, and a function that sends a row to the topic."""
     name, source = f"bench{time.time_ns()}", addresses.source
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
+    create_topics(admin, NewTopic(name, 1, 1))
     table = Table(TableId(name, "t"), (Column("id", "int"), Column("v", "int")), ("id",))
     producer = kafka_producer(addresses.kafka, {"linger.ms": 0})
 

@@ -22,6 +22,7 @@ from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
 from tests.support.servers.private_broker import PrivateBroker, private_broker
 from tests.support.topics.committed import committed_canal
+from tests.support.topics.new_topics import create_topics
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
@@ -42,8 +43,7 @@ def test_a_broker_that_is_stopped_and_one_that_is_killed_for_half_a_minute(
     transactions behaves differently from STUCK_SECONDS on."""
     positions = {f"{name}-{way}": MemoryPositions() for way in ("idempotent", "transactional")}
     admin = AdminClient({"bootstrap.servers": broker.address})
-    for created in admin.create_topics([NewTopic(topic, 1, 1) for topic in positions]).values():
-        created.result(timeout=30)
+    create_topics(admin, *(NewTopic(topic, 1, 1) for topic in positions))
     with connect(source) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name}.t (id INT)")
         for stored in positions.values():

@@ -37,6 +37,7 @@ from tests.support.changes.entangled_load import (
 from tests.support.changes.shop import Shop, open_shop
 from tests.support.clusters.bulk_gear import with_eager_spark
 from tests.support.clusters.python_workers import python_workers
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -64,10 +65,7 @@ def connect(source: Database, schema: str | None = None) -> pymysql.Connection[C
 def shop(killable_home: Path, name: str, tmp_path: Path) -> Iterator[Shop]:
     addresses = up(killable_home, QUIET)
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    for created in admin.create_topics(
-        [NewTopic(name, 2, 1), NewTopic(scratch_topic(name), 1, 1)]
-    ).values():
-        created.result(60)
+    create_topics(admin, NewTopic(name, 2, 1), NewTopic(scratch_topic(name), 1, 1))
     with connect(addresses.source) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
         cursor.execute(f"USE {name}")

@@ -33,6 +33,7 @@ from tests.support.processes.bus import (
     published,
 )
 from tests.support.servers.three_servers import three_brokers, three_zookeepers
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -169,7 +170,7 @@ def test_a_kafka_of_three_brokers_loses_the_leader_of_a_partition(
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     with three_brokers(name) as three:
         admin = AdminClient({"bootstrap.servers": three.address})
-        admin.create_topics([NewTopic(name, 1, 3)])[name].result(60)
+        create_topics(admin, NewTopic(name, 1, 3))
         servers = replace(stack, kafka=three.address)
         with bus_of(servers, source, name, tmp_path, **keys) as (bus, run):
             with changing(source, name):

@@ -34,6 +34,7 @@ from tests.soak.samples import family
 from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus
 from tests.support.servers.line import Line
 from tests.support.servers.slow_link import SlowLink, slow_link
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 QUIET = Console(quiet=True)
@@ -96,7 +97,7 @@ class World:
         os.environ["TARGET_PASSWORD"] = at.postgresql.password
         self._make_tables(stack)
         admin = AdminClient({"bootstrap.servers": at.kafka})
-        admin.create_topics([NewTopic(self.name, 1)])[self.name].result(60)
+        create_topics(admin, NewTopic(self.name, 1))
         self.bus: Bus = stack.enter_context(open_bus(at.zookeeper, self.name, folder))
         near = self._near(Victim.ZOOKEEPER, at.zookeeper)
         self.bus.environment["CDCBUS_ZOOKEEPER"] = f"{near}/{self.name}"

@@ -43,6 +43,7 @@ from tests.integration.producer.reading import connect
 from tests.soak.picture import svg
 from tests.soak.samples import Series, held
 from tests.support.processes.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 ROWS = 20_000
@@ -182,7 +183,7 @@ def writing(addresses: Addresses, name: str, seed: int) -> Iterator[None]:
 def _started(addresses: Addresses, name: str, schema: str, bus: Bus) -> None:
     topic = f"{schema}-topic"
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(60)
+    create_topics(admin, NewTopic(topic, 2, 1))
     # of two readers with one task id each would end the other
     keys = {"consumer.source.slaveId": str(random.randrange(10**6, 10**9))}
     text = fetch_text("fetch", addresses.source, addresses.kafka, name, **keys)

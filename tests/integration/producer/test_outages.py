@@ -30,6 +30,7 @@ from cdcbus.tasks.local.memory import MemoryPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import Running, high_watermark, ids
+from tests.support.topics.new_topics import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -95,7 +96,7 @@ class Site:
 def site(killable_home: Path, name: str) -> Iterator[Site]:
     addresses = up(killable_home, QUIET)
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(timeout=30)
+    create_topics(admin, NewTopic(name, 1, 1))
     with connect(addresses.source) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
         cursor.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")

@@ -25,6 +25,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 from tests.support.servers.private_broker import private_broker
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -262,7 +263,7 @@ def test_an_offset_that_kafka_does_not_hold_is_said(
 def test_a_broker_that_is_killed_is_said_and_its_records_come_once_it_is_back() -> None:
     with private_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
-        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
+        create_topics(admin, NewTopic("t", 1, 1))
         put(broker.address, "t", 1, 3)
         with KafkaReader(reading("t", broker.address), {TopicPartition("t", 0): 0}, 10) as reader:
             read_all(reader, {TopicPartition("t", 0): 7}, 10, lambda _: None)
@@ -278,7 +279,7 @@ def test_a_broker_that_is_killed_is_said_and_its_records_come_once_it_is_back() 
 def test_a_task_can_end_while_kafka_does_not_answer() -> None:
     with private_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
-        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
+        create_topics(admin, NewTopic("t", 1, 1))
         with KafkaReader(reading("t", broker.address), {TopicPartition("t", 0): 0}, 10) as reader:
             reader.read(0.5)
             broker.signal(signal.SIGSTOP)

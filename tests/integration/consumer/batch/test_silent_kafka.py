@@ -16,6 +16,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.task_status import State, TaskStatus
 from tests.support.servers.private_broker import private_broker
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -28,7 +29,7 @@ def test_a_batch_that_waits_for_kafka_makes_its_task_retrying(
     monkeypatch.setattr(silent_kafka, "ANSWER_SECONDS", 1.0)
     with private_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
-        admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
+        create_topics(admin, NewTopic(name, 1, 1))
         task = LoadTask(
             "7", TopicConfig(broker.address, (name,)), "canalRow", "JdbcBatch", JdbcTarget("")
         )

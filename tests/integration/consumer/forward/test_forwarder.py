@@ -37,6 +37,7 @@ from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.topics.committed import committed
+from tests.support.topics.new_topics import create_topics
 from tests.support.topics.records import records_of
 from tests.support.waiting import wait_until
 
@@ -427,9 +428,7 @@ def narrow(task: LoadTask) -> LoadTask:
     """Writes to a topic that takes 20,000 bytes at most, in smaller batches, uncompressed."""
     topic = f"{task.task_id}-narrow"
     admin = AdminClient({"bootstrap.servers": task.source.servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[
-        topic
-    ].result(timeout=30)
+    create_topics(admin, NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"}))
     wait_until(
         lambda: topic in admin.list_topics(timeout=30).topics, "the broker to know the topic"
     )

@@ -41,6 +41,7 @@ from tests.integration.consumer.offsets.world import Process, World
 from tests.support.servers.private_broker import PrivateBroker, private_broker
 from tests.support.topics.forward import Forward, open_forward
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -123,7 +124,7 @@ class Log:
 @pytest.fixture
 def log(server: TargetServer, name: str, broker: PrivateBroker, zookeeper: str) -> Iterator[Log]:
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+    create_topics(admin, NewTopic(name, 2, 1))
     rules = (MapperRule(schema=("shop", server.schema)),)
     task = LoadTask(
         name,
@@ -322,8 +323,7 @@ def test_a_batch_under_way_while_the_leader_changes_is_compared_too(
 @pytest.fixture
 def forward(name: str, broker: PrivateBroker, zookeeper: str, tmp_path: Path) -> Iterator[Forward]:
     admin = AdminClient({"bootstrap.servers": broker.address})
-    for made in admin.create_topics([NewTopic(name, 1, 1), NewTopic(f"{name}-out", 1, 1)]).values():
-        made.result(30)
+    create_topics(admin, NewTopic(name, 1, 1), NewTopic(f"{name}-out", 1, 1))
     with open_forward(name, broker.address, zookeeper, tmp_path) as forward:
         yield forward
 

@@ -30,6 +30,7 @@ from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.position.znodes import position_path, written_path
 from tests.contract.target_server import TargetServer
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 from tests.support.topics.records import records_of
 from tests.support.waiting import wait_until
 
@@ -150,7 +151,7 @@ class World:
         admin, topic = AdminClient({"bootstrap.servers": self.kafka}), self.task.task_id
         admin.delete_topics([topic])[topic].result(30)
         wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic to go")
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        create_topics(admin, NewTopic(topic, partitions, 1))
         if partitions == 3:
             self.produce()
 

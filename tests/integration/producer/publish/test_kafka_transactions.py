@@ -37,6 +37,7 @@ from tests.integration.producer.running import SECONDS, Running, messages
 from tests.support.servers.private_broker import private_broker
 from tests.support.topics.committed import committed, committed_canal
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -605,7 +606,7 @@ def test_a_task_that_was_idle_until_kafka_forgot_its_name_goes_on(
     has_reconnected: bool,
 ) -> None:
     admin = AdminClient({"bootstrap.servers": forgetful})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    create_topics(admin, NewTopic(name, 1, 1))
     task = replace(task, publish=replace(task.publish, servers=forgetful))
     with Running(task, positions) as running:
         running.until_stored(insert(source_cursor, 1))

@@ -23,6 +23,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import FetchTask
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, ids, messages
+from tests.support.topics.new_topics import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -36,9 +37,7 @@ def task(
     """With a table `t`, whose topic has a limit below which the task's batches are;
     uncompressed, so that sizes are known."""
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": str(LIMIT_BYTES)})])[
-        name
-    ].result(timeout=30)
+    create_topics(admin, NewTopic(name, 1, 1, config={"max.message.bytes": str(LIMIT_BYTES)}))
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
     positions.save(position(source_cursor).to_json())
     return publishing(
@@ -105,9 +104,7 @@ def test_a_letter_that_the_dead_letter_topic_does_not_take_stops_the_task(
 ) -> None:
     dead_letters = f"{name}-letters"
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(dead_letters, 1, 1, config={"max.message.bytes": "10"})])[
-        dead_letters
-    ].result(timeout=30)
+    create_topics(admin, NewTopic(dead_letters, 1, 1, config={"max.message.bytes": "10"}))
     before = positions.load()
     insert(source_cursor)
     with (

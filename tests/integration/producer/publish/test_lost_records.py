@@ -17,6 +17,7 @@ from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running
 from tests.support.servers.private_broker import private_broker
 from tests.support.topics.committed import committed_canal
+from tests.support.topics.new_topics import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +38,7 @@ def test_a_task_stops_where_kafka_lacks_what_it_had_acknowledged(
     positions.save(before.to_json())
     with private_broker() as broker:
         topics = AdminClient({"bootstrap.servers": broker.address})
-        topics.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+        create_topics(topics, NewTopic(name, partitions, 1))
         task = fetch_task(source, name, servers=broker.address)
         task = replace(task, publish=replace(task.publish, transactional_id=transactional_id))
         with (

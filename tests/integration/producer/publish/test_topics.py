@@ -22,6 +22,7 @@ from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
 from tests.support.topics.committed import committed_canal
+from tests.support.topics.new_topics import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -128,7 +129,7 @@ def test_records_whose_time_a_topic_does_not_take_are_sent_again_until_it_does(
 ) -> None:
     """As where the clock of this machine is far from the broker's."""
     limit = "message.timestamp.before.max.ms"
-    admin.create_topics([NewTopic(name, 1, 1, config={limit: "0"})])[name].result(timeout=30)
+    create_topics(admin, NewTopic(name, 1, 1, config={limit: "0"}))
     transactional_id = transactional_id and f"{transactional_id}-{name}"
     # So large that they take the broker longer than a millisecond.
     source_cursor.execute("ALTER TABLE stock ADD COLUMN v LONGTEXT")

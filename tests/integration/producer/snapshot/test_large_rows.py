@@ -20,6 +20,7 @@ from tests.integration.producer.reading import fetch_task
 from tests.integration.producer.snapshot.following import SnapshotRunning
 from tests.integration.producer.snapshot.meanwhile import writing
 from tests.support.topics.committed import committed, committed_canal
+from tests.support.topics.new_topics import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -28,9 +29,7 @@ pytestmark = pytest.mark.integration
 def task(source: Database, source_cursor: Cursor, kafka: str, name: str) -> FetchTask:
     """Of four rows, one is too large for the topic, and one larger than a batch."""
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": "200000"})])[
-        name
-    ].result(timeout=30)
+    create_topics(admin, NewTopic(name, 1, 1, config={"max.message.bytes": "200000"}))
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
     for id_, size in enumerate((10, 150_000, 300_000, 10), 1):
         source_cursor.execute(f"INSERT INTO t VALUES ({id_}, REPEAT('x', {size}))")

@@ -39,6 +39,7 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from tests.integration.tasks.preflight.test_kafka_login import ROW, fetch_task, load_task
 from tests.support.servers.secure_servers import Authority, open_folder, place_of, running
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -114,7 +115,7 @@ def broker() -> Iterator[GuardedKafka]:
         ]
         open_.enter_context(running(KAFKA, place_of(KAFKA, folder, plan), settings=settings))
         admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-        admin.create_topics([NewTopic("guarded", 2, 1)])["guarded"].result(30)
+        create_topics(admin, NewTopic("guarded", 2, 1))
         user = UserScramCredentialUpsertion(
             "scram", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), PASSWORD.encode()
         )

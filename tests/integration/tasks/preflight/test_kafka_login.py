@@ -36,6 +36,7 @@ from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.preflight.named_source import check_source
 from tests.support.changes.shop import open_shop
 from tests.support.servers.secure_servers import Authority, open_folder, place_of, running
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -86,7 +87,7 @@ def broker() -> Iterator[SecureKafka]:
         ]
         open_.enter_context(running(KAFKA, place_of(KAFKA, folder, plan), settings=settings))
         admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-        admin.create_topics([NewTopic("guarded", 2, 1)])["guarded"].result(30)
+        create_topics(admin, NewTopic("guarded", 2, 1))
         user = UserScramCredentialUpsertion(
             "scram", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), PASSWORD.encode()
         )
@@ -250,7 +251,7 @@ def test_rows_go_from_a_source_to_a_target_through_a_broker_with_logins(
 ) -> None:
     """Each task's file in the words of the client that it does not use."""
     admin = AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    create_topics(admin, NewTopic(name, 1, 1))
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
         fetch = shop.fetch(

@@ -26,6 +26,7 @@ from cdcbus.producer.progress import Progress as FetchProgress
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.runtime.lag import lag_meter
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -37,9 +38,7 @@ TABLE = Table(TableId("shop", "orders"), (Column("id", "int", 4),), ("id",))
 def load(kafka: str, name: str) -> LoadTask:
     """Of a topic that keeps its records for a day."""
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "86400000"})])[name].result(
-        30
-    )
+    create_topics(admin, NewTopic(name, 2, 1, config={"retention.ms": "86400000"}))
     return LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
 
 
@@ -106,7 +105,7 @@ def test_what_a_topic_deletes_next_is_told_where_it_keeps_so_many_bytes(
     kafka: str, name: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(name, 2, 1, config={"retention.bytes": "6000"})])[name].result(30)
+    create_topics(admin, NewTopic(name, 2, 1, config={"retention.bytes": "6000"}))
     task = LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
     put(task, 0, *[row(1.0)] * 100)
     put(task, 1, row(1.0))

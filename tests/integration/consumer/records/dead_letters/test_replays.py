@@ -16,6 +16,7 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.plugins.errors import DataError
 from tests.integration.consumer.records.dead_letters.letters import dead_letter, last
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -116,7 +117,7 @@ def remake(task: LoadTask, kafka: str) -> Callable[..., None]:
         admin, topic = AdminClient({"bootstrap.servers": kafka}), task.task_id
         admin.delete_topics([topic])[topic].result(30)
         wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic to go")
-        admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+        create_topics(admin, NewTopic(topic, 2, 1))
         producer = kafka_producer(kafka)
         for value in values:
             producer.produce(topic, value, b"k_", partition=0)

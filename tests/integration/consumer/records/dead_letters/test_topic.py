@@ -17,6 +17,7 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic, dead_lett
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, DataError
 from tests.integration.consumer.records.dead_letters.letters import dead_letter, last
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.topics.new_topics import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -169,7 +170,7 @@ def test_a_topic_in_which_letters_expire_is_warned_of(
     }
     for name, config in kinds.items():
         letters = f"{task.task_id}-{name}"
-        admin.create_topics([NewTopic(letters, 1, 1, config=config)])[letters].result(30)
+        create_topics(admin, NewTopic(letters, 1, 1, config=config))
         caplog.clear()
         with DeadLetterTopic(replace(task, dead_letters=DeadLetterConfig(letters))) as topic:
             topic.open()
