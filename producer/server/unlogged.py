@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pymysql
 
-from cdcbus.plugins.errors import SourceRefused
+from cdcbus.plugins.errors import SourceRefused, SourceUnavailable
 from cdcbus.producer.config import Elsewhere, SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.table_filter import TableFilter
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _UPDATES: Final = ("log_replica_updates", "log_slave_updates")
 _SETTINGS: Final = ("version", *_UPDATES, "read_only", "wsrep_on", "wsrep_provider")
 # Also shows the named connections, and is MariaDB's only.
+SCHEMAS: Final = "SELECT schema_name FROM information_schema.schemata"
 _ALL_OF_MARIADB: Final = "SHOW ALL SLAVES STATUS"
 _OF_MYSQL: Final = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
 _NO_PRIVILEGE: Final = 1227
@@ -31,12 +32,14 @@ _SYSTEM: Final = {"mysql", "sys", "information_schema", "performance_schema"}
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Rows that are missing from a binlog. `is_sure`: the task wants them; else it may."""
+    """Rows that are missing from a binlog. `is_sure`: the task wants them; else it may. `may_pass`:
+    by the server's role, which changes without a person at a failover."""
 
     subject: str
     found: str
     remedy: str
     is_sure: bool
+    may_pass: bool = False
 
     def __str__(self) -> str:
         return f"{self.found}. {self.remedy}"
@@ -47,16 +50,19 @@ def find_gaps(connection: Connection, tables: TableFilter, elsewhere: Elsewhere)
     gaps: list[Gap] = []
     for status in servers.either(connection, *servers.STATUS):
         do, ignore = (_names(listed) for listed in status[2:4])
-        gaps += _of_schemas(do, ignore, tables)
+        if do or ignore:
+            found = servers.query(connection, SCHEMAS)
+            gaps += _of_schemas(do, ignore, tables, {str(name).lower() for (name,) in found})
     settings = servers.global_variables(connection, _SETTINGS)
     return gaps + list(_of_replica(connection, settings, elsewhere))
 
 
 def refuse_sure(gaps: list[Gap], config: SourceConfig) -> None:
-    """Raises SourceRefused for rows that the task wants."""
+    """Raises SourceRefused for rows that the task wants, SourceUnavailable while that may pass."""
     if sure := [gap for gap in gaps if gap.is_sure]:
         host, port = config.addresses[0]
-        raise SourceRefused(
+        kind = SourceUnavailable if all(gap.may_pass for gap in sure) else SourceRefused
+        raise kind(
             f"source {host}:{port} cannot be read completely: {'; '.join(g.found for g in sure)}. "
             f"{' '.join(gap.remedy for gap in sure)}"
         )
@@ -66,9 +72,14 @@ def _names(listed: str | None) -> list[str]:
     return [name.strip() for name in (listed or "").split(",") if name.strip()]
 
 
-def _of_schemas(do: list[str], ignore: list[str], tables: TableFilter) -> Iterator[Gap]:
-    """Where binlog-do-db is set, the server does not look at binlog-ignore-db."""
+def _of_schemas(
+    do: list[str], ignore: list[str], tables: TableFilter, there: set[str]
+) -> Iterator[Gap]:
+    """Where binlog-do-db is set, the server does not look at binlog-ignore-db. `there`: the schemas
+    that the user sees."""
     named, is_open = tables.named_schemas()
+    # One of the filter's may have been dropped, or be another server's.
+    is_open, named = is_open or bool(named - there), named & there
     if do:
         subject, logged = "binlog-do-db", {schema.lower() for schema in do}
         sure, others = sorted(named - logged), is_open
@@ -141,6 +152,7 @@ def _of_replica(
         f"{subject} is OFF, and the server is {what}: the rows {lacks} are not in its binlog",
         f"{remedy}. Then {_COPY}.",
         is_sure,
+        may_pass=True,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.plugins.errors import SourceRefused
+from cdcbus.plugins.errors import SourceRefused, SourceUnavailable
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import Elsewhere, FetchTask, FilterConfig
 from cdcbus.producer.server import connection as servers
@@ -110,13 +110,13 @@ def test_a_replica_that_does_not_log_what_it_replicates(
                 assert what in source.doubts[0]
         replica.execute("SET GLOBAL read_only = ON")
         for task in (few, lone):
-            with pytest.raises(SourceRefused, match=what), BinlogSource(task):
+            with pytest.raises(SourceUnavailable, match=what), BinlogSource(task):
                 pass
         with BinlogSource(replace(lone, elsewhere=Elsewhere(frozenset({1})))) as source:
             assert what in source.doubts[0]
         server.execute(f"INSERT INTO {name}.t VALUES (1)")
         replica.execute("STOP SLAVE")
-        with pytest.raises(SourceRefused, match=what), BinlogSource(lone):
+        with pytest.raises(SourceUnavailable, match=what), BinlogSource(lone):
             pass
         with closing(servers.connect(few.source)) as connection:
             gaps = find_gaps(connection, TableFilter(few.tables), few.elsewhere)

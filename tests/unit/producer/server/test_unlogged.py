@@ -8,10 +8,10 @@ from typing import Any, cast
 import pymysql
 import pytest
 
-from cdcbus.plugins.errors import SourceRefused
+from cdcbus.plugins.errors import SourceRefused, SourceUnavailable
 from cdcbus.producer.config import Elsewhere, FilterConfig, SourceConfig
 from cdcbus.producer.server import connection as servers
-from cdcbus.producer.server.unlogged import Gap, find_gaps, refuse_sure
+from cdcbus.producer.server.unlogged import SCHEMAS, Gap, find_gaps, refuse_sure
 from cdcbus.producer.table_filter import TableFilter
 
 Rows = Sequence[Sequence[object]]
@@ -42,6 +42,7 @@ def find(monkeypatch: pytest.MonkeyPatch) -> Find:
         known: dict[str, Rows | Exception] = {
             NEW_END: UNKNOWN,
             OLD_END: [("bin.1", 4, do, ignore)],
+            SCHEMAS: [("Shop",), ("crm",), ("ops",), ("mysql",)],
             **(answers or {}),
         }
 
@@ -81,6 +82,8 @@ DO, IGNORE, OFF = "binlog-do-db", "binlog-ignore-db", "log_slave_updates"
         (FilterConfig((r"sho.*\..*",)), "", "shop", [(IGNORE, False)]),
         (FilterConfig((r"sho.*\..*",)), "", "crm", []),
         (FilterConfig(black_regexes=(r"crm\..*",)), "", "crm", []),
+        (FilterConfig((r"(shop|archive)\..*",)), "shop", "", [(DO, False)]),  # dropped long ago
+        (FilterConfig((r"archive\..*",)), "", "archive", [(IGNORE, False)]),
         (SHOP, "Shop", "", []),
         (SHOP, "Shop", "shop", []),  # which is not looked at then
         (SHOP, "crm,ops", "", [(DO, True)]),
@@ -118,6 +121,13 @@ def test_what_is_refused_names_the_settings_and_what_to_do(find: Find) -> None:
         "consumer.source.excludeServerIds",
     ):
         assert part in str(refused.value)
+
+
+def test_a_role_may_pass(find: Find) -> None:
+    """At a failover one server becomes a replica, and the other none."""
+    gaps = find(settings={OFF: "OFF", **READ}, answers={ALL: [("",)]})
+    with pytest.raises(SourceUnavailable, match="the server is a replica"):
+        refuse_sure(gaps, SourceConfig((("db1", 3306),), "cdc"))
 
 
 def test_what_the_task_may_not_want_is_not_refused(find: Find) -> None:
