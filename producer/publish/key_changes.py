@@ -18,14 +18,18 @@ class KeyChanges:
 
     def __init__(self, partitions_of: Callable[[str], int]) -> None:
         self._partitions_of = partitions_of
-        self._forms: dict[tuple[str, TableId], KeyForm] = {}
+        self._forms: dict[tuple[str, TableId, TableId], KeyForm] = {}
 
-    def look(self, topic: str, table: Table, key: tuple[str, ...], origin: Origin) -> None:
-        """To be called before the first row of a table as it is defined now. `key`: the columns of
-        its record keys; `origin`: the row's."""
+    def look(
+        self, topic: str, source: TableId, table: Table, key: tuple[str, ...], origin: Origin
+    ) -> None:
+        """To be called before the first row of a source table as it is defined now. `table`: as it
+        is mapped; `key`: the columns of its record keys; `origin`: the row's."""
         after = key_form(table, key)
-        before = self._forms.get((topic, table.id), after)
-        self._forms[topic, table.id] = after
+        # Several source tables can be mapped to one.
+        where = topic, source, table.id
+        before = self._forms.get(where, after)
+        self._forms[where] = after
         if not rekeyed(before, after) or not self._has_several(topic):
             return
         LOG.warning(

@@ -203,7 +203,9 @@ class TableRoutes:
         # Here, so that a missing topic stops the task before a row is made for it.
         for route in routes:
             self._need(route.topic)
-            self._key_changes.look(route.topic, route.mapped, route.key, rows.origin)
+            self._key_changes.look(
+                route.topic, table.table.id, route.mapped, route.key, rows.origin
+            )
         self._routes[table] = routes
         return routes
 
