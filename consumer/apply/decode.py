@@ -92,7 +92,7 @@ class Decoder:
             try:
                 of_record = self._steps_of(offset, value, known, report, came_ms or 0, topic)
                 if not is_alone:
-                    self._scattered.look_at_key(key, of_record)
+                    self._scattered.look_at_key(key, of_record, partition)
                 steps += [step for step, _ in of_record]
             except UnmappedColumn:
                 # The table is at fault, not the record, so it does not become a dead letter.

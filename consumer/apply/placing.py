@@ -37,30 +37,36 @@ class Placing:
 
     `on_rekeyed` is called for a table whose records come with two forms of its key, as after an
     ALTER of the key at the source: each record has its own key's text, but one row can be in two
-    partitions."""
+    partitions. `is_shared`: whether the records' topic is known to have several."""
 
     def __init__(self, on_rekeyed: OnRekeyed = lambda _plan, _before, _after: None) -> None:
         self._on_rekeyed = on_rekeyed
         # The last form of each source table's key.
         self._forms: dict[tuple[TableId, TableId], KeyForm] = {}
+        # Two forms of it, until that is told.
+        self._rekeyed: dict[tuple[TableId, TableId], tuple[KeyForm, KeyForm]] = {}
         self._forms_lock = Lock()
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
-        # By the plan's identity, see Route.known_plan.
-        self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}
+        # By the plan's identity, see Route.known_plan; and whether its topic is shared.
+        self._columns: dict[tuple[int, bool], tuple[Plan, _Choice, bool]] = {}
 
-    def is_by_key(self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array]) -> bool:
+    def is_by_key(
+        self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array], *, is_shared: bool = True
+    ) -> bool:
         """Whether records of one source table are placed by their rows' keys. `image`: the rows, as
         columns under the source's names."""
-        if keys.null_count or self._is_one_of_many(plan):
+        if keys.null_count or self._known_of(plan, is_shared)[2]:
             return False
         choices = self._known(plan)
         fitting = [choice for choice in choices if _are_equal(keys, image, choice, plan)]
         return self._keep(plan, fitting)
 
-    def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
+    def is_row_by_key(
+        self, plan: Plan, key: bytes | None, change: RowChange, *, is_shared: bool = True
+    ) -> bool:
         """Whether one record, not yet mapped, is placed by its row's key. Where it changes that
         key, earlier changes of the row are in the partition of the old key."""
-        if key is None or self._is_one_of_many(plan):
+        if key is None or self._known_of(plan, is_shared)[2]:
             return False
         before, after = change.before or {}, change.after or {}
         row: Row = {**before, **after}
@@ -85,24 +91,20 @@ class Placing:
         return bool(choices)
 
     def _columns_of(self, plan: Plan) -> _Choice:
-        _, columns, _ = self._known_of(plan)
-        return columns
+        known = self._columns.get((id(plan), True)) or self._columns.get((id(plan), False))
+        return known[1] if known is not None and known[0] is plan else key_columns_of(plan)
 
-    def _is_one_of_many(self, plan: Plan) -> bool:
-        _, _, is_one = self._known_of(plan)
-        return is_one
-
-    def _known_of(self, plan: Plan) -> tuple[Plan, _Choice, bool]:
-        known = self._columns.get(id(plan))
+    def _known_of(self, plan: Plan, is_shared: bool) -> tuple[Plan, _Choice, bool]:
+        known = self._columns.get((id(plan), is_shared))
         if known is None or known[0] is not plan:
             known = plan, key_columns_of(plan), is_one_of_many(plan)
-            self._look_at_form(plan, key_columns_of(plan))
+            self._look_at_form(plan, known[1], is_shared)
             if len(self._columns) >= MAX_PLANS:
                 self._columns.clear()
-            self._columns[id(plan)] = known
+            self._columns[id(plan), is_shared] = known
         return known
 
-    def _look_at_form(self, plan: Plan, columns: _Choice) -> None:
+    def _look_at_form(self, plan: Plan, columns: _Choice, is_shared: bool) -> None:
         """Compares the form of a table's key with that of the records before."""
         source = plan.source
         where = source.id, plan.target.id
@@ -120,7 +122,11 @@ class Placing:
         if choices is not None:
             found &= {name.lower() for choice in choices for name in choice}
         if found:
-            self._on_rekeyed(plan, before, after)
+            self._rekeyed[where] = before, after
+        if is_shared and where in self._rekeyed:
+            self._on_rekeyed(plan, *self._rekeyed[where])
+            # Not before: the target may not answer.
+            self._rekeyed.pop(where, None)
 
 
 def key_columns_of(plan: Plan) -> _Choice:

@@ -125,7 +125,7 @@ class Preparer:
                 first = records.values[group.records[0].as_py()].as_py()
                 if self.scattered.has_moved(group.table.id, partition.topic, first):
                     self.scattered.add([plan.target])
-            return self.scattered.is_in_order(group, plan, keys)
+            return self.scattered.is_in_order(group, plan, keys, partition)
 
         decoder = self.decoder
         net = net_columns(

@@ -24,6 +24,7 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.contracts import Converter, Loader, LoadTransaction, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.kafka.key_form import KeyForm, shown
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.transform.plan import Plan
@@ -108,14 +109,17 @@ class ScatteredTables:
                 versions[name] = found
         return versions, alone
 
-    def is_in_order(self, group: RowGroup, plan: Plan, keys: pa.Array | None) -> bool:
+    def is_in_order(
+        self, group: RowGroup, plan: Plan, keys: pa.Array | None, partition: TopicPartition
+    ) -> bool:
         """Whether no other partition has changes of a group's rows. `keys`: the keys of all records
         of the batch, None where there are no other partitions."""
         if keys is None or not plan.target.key:
             return True
         # A record's key is made of the row after the change, or before a delete.
         image = group.before if group.after is None else group.after
-        if not self._placing.is_by_key(plan, keys.take(group.records), image or {}):
+        own, is_shared = keys.take(group.records), self._is_shared(partition)
+        if not self._placing.is_by_key(plan, own, image or {}, is_shared=is_shared):
             self._tables.add(plan.target.id)
         return not self.holds(plan.target)
 
@@ -171,16 +175,26 @@ class ScatteredTables:
             self._task.task_id,
         )
 
+    def _is_shared(self, partition: TopicPartition) -> bool:
+        """Whether the topic is known to have several partitions: of several topics each may have
+        one."""
+        return not self.has_topics or partition.partition > 0
+
     def look_at_key(
-        self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]
+        self,
+        key: bytes | None,
+        steps: Sequence[tuple[MappedChange, RowChange]],
+        partition: TopicPartition,
     ) -> None:
         """Notes the tables of these rows as scattered where the record's key shows that other
         partitions can have changes of them."""
+        is_shared = self._is_shared(partition)
         for step, change in steps:
             target = step.plan.target
             # A truncate is not of a row, so its key does not show where rows are.
             is_open = target.key and change.op is not Op.TRUNCATE and target.id not in self._tables
-            if is_open and not self._placing.is_row_by_key(step.plan, key, change):
+            placing = self._placing
+            if is_open and not placing.is_row_by_key(step.plan, key, change, is_shared=is_shared):
                 self._tables.add(target.id)
 
 

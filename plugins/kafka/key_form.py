@@ -15,8 +15,7 @@ _MOST_SHOWN: Final = 60
 # Types whose cells have the same text, whatever their size.
 _FAMILIES: Final = {
     "whole": {"tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year"},
-    "text": {"varchar", "tinytext", "text", "mediumtext", "longtext"},
-    "char": {"char"},
+    "text": {"char", "varchar", "tinytext", "text", "mediumtext", "longtext"},
     "bytes": {"varbinary", "tinyblob", "blob", "mediumblob", "longblob"},
     "date": {"date"},
 }

@@ -12,6 +12,7 @@ from cdcbus.consumer.apply.scattered import ScatteredTables
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.plan import Plan
@@ -96,20 +97,47 @@ def test_rows_whose_key_can_be_spelled_in_several_ways_are_in_several_partitions
     assert Placing().is_by_key(made, pa.array([b"17_"]), image) is is_by_key
 
 
-def scattered_by(*types: str, keys: tuple[bytes, ...], key: tuple[str, ...] = ("id",)) -> bool:
+def scattered_by(
+    *types: str,
+    keys: tuple[bytes, ...],
+    key: tuple[str, ...] = ("id",),
+    topics: tuple[str, ...] = ("shop",),
+    last_partition: int = 0,
+) -> bool:
     """Whether records that come with these types of the column `id` show that rows are in several
-    partitions."""
-    tables = ScatteredTables(TASK, MemoryTarget({}), CanalRow())
+    partitions. All come in partition 0 but the last one."""
+    task = replace(TASK, source=replace(TASK.source, topics=topics))
+    tables = ScatteredTables(task, MemoryTarget({}), CanalRow())
+    partition = TopicPartition("shop", 0)
+    left = len(types)
     for type_, text in zip(types, keys, strict=True):
         [route] = Mapper(()).routes(ORDERS.id)
         columns = (Column("id", type_), Column("a", "int"))
         held = {"id": TargetColumn("id", "text"), "a": TargetColumn("a", "text")}
         table = replace(ORDERS, columns=columns, key=key)
         made = route.plan(table, TargetTable(ORDERS.id, held, key))
+        left -= 1
+        if not left:
+            partition = TopicPartition("shop", last_partition)
         cell = text.decode().partition("_")[0]
         change = RowChange(table, Op.INSERT, None, {"id": cell if len(key) == 1 else "7", "a": "9"})
-        tables.look_at_key(text, [(MappedChange(0, made, made.map(change)), change)])
+        tables.look_at_key(text, [(MappedChange(0, made, made.map(change)), change)], partition)
     return tables.has_shown(ORDERS.id)
+
+
+@pytest.mark.parametrize("last_partition", [0, 1])
+def test_of_several_topics_each_may_have_one_partition_in_which_all_rows_stay(
+    last_partition: int,
+) -> None:
+    found = scattered_by(
+        "decimal(9,2)",
+        "decimal(9,4)",
+        "decimal(9,4)",
+        keys=(b"7.00_", b"7.0000_", b"7.0000_"),
+        topics=("shop", "crm"),
+        last_partition=last_partition,
+    )
+    assert found is (last_partition > 0)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from cdcbus.plugins.rowchange import Column, Table, TableId
         ("date", "datetime", True),
         ("timestamp", "datetime", True),
         ("varchar(20)", "varchar(40)", False),
-        ("varchar(20)", "char(20)", True),
+        ("varchar(20)", "char(20)", False),
         ("varbinary(8)", "varbinary(9)", False),
         ("binary(8)", "binary(9)", True),
         ("float", "double", True),
