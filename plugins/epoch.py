@@ -36,6 +36,11 @@ _PLACES: Final = {
 }
 
 
+def has_epochs(converter: str) -> bool:
+    """Whether records that this converter reads can have an epoch."""
+    return converter in _PLACES
+
+
 def epoch_text(number: int, task_id: str, swimlane: str, bus: str = "") -> str:
     """The epoch of this holder, as in its records. `bus`: what identifies the keeper of the
     lock."""

@@ -11,13 +11,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from cdcbus.consumer.apply.lookahead import NotYet
 from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, place_of
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
-from cdcbus.consumer.records.late import begun_before, is_late
+from cdcbus.consumer.records.late import Begun, begun_before, is_late
 from cdcbus.consumer.records.records import Record, Records
 from cdcbus.plugins.contracts import Converter, RowVersion
+from cdcbus.plugins.epoch import has_epochs
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
@@ -149,13 +151,15 @@ def read_on(
 ) -> Iterator[Record]:
     """Yields the records of a partition from an offset up to its present end, or to the end of a
     bounded replay. Skips those that came too late: they will be left out, so they make no earlier
-    change obsolete. Yields none where Kafka does not show in time which these are. Raises BusError,
-    also once `stop` is set while records are waited for."""
+    change obsolete. Raises NotYet where Kafka does not show in time which these are; BusError, also
+    once `stop` is set while records are waited for."""
     with TopicLogs(task, stop=stop) as logs:
-        known, missing = begun_before(logs, {partition: offset}, task.converter, is_start=False)
-        if missing:
-            return
-        begun = known.get(partition, {})
+        begun: Begun = {}
+        if has_epochs(task.converter):
+            known, missing = begun_before(logs, {partition: offset}, task.converter, is_start=False)
+            if missing:
+                raise NotYet
+            begun = known.get(partition, {})
         for at, _, value in logs.records(partition, offset):
             if is_beyond(task, at):
                 return

@@ -124,7 +124,7 @@ def copy(
         swimlanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
         chosen = chosen_partitions(partition)
         known = []
-        texts = {}
+        texts, copied = {}, {}
         for swimlane, position in stored.items():
             text = (position or "").strip()
             if not text:
@@ -134,14 +134,15 @@ def copy(
                 continue
             refuse_other_form(to_id, before.get(swimlane), text)
             if chosen is None or chosen.intersection(named_partitions(text) or ()):
-                texts[swimlane] = merged(before.get(swimlane), _of(text, chosen), chosen)
+                copied[swimlane] = _of(text, chosen)
+                texts[swimlane] = merged(before.get(swimlane), copied[swimlane], chosen)
         if not texts:
             refuse_unknown(client, from_id, bus)
             refuse_unknown(client, to_id, bus)
             raise _nothing_to_copy(from_id, to_id, known, swimlanes, partition)
         print_change(texts, before, as_json)
         # Before the question.
-        warn_of_target_ahead(from_id, to_id, texts, bus)
+        warn_of_target_ahead(from_id, to_id, copied, bus)
         is_set = is_to_be_set(client, to_id, dry_run, live, yes)
         if is_set:
             how = f"offset copy {from_id}"
