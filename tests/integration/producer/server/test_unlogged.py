@@ -75,7 +75,7 @@ def test_a_schema_that_is_not_logged(
     """Another address that logs it is read instead; where the filter is open, the log says so."""
     make_topic(name)
     with private_mariadb(f"--binlog-ignore-db={name}") as deaf:
-        deaf.execute(*access_for_replicas())
+        deaf.execute(f"CREATE DATABASE {name}", *access_for_replicas())
         sentence = refused(task_at(name, kafka, deaf))
         assert f"binlog-ignore-db leaves out schema {name}, which the task's filter" in sentence
         with Running(task_at(name, kafka, deaf, server), MemoryPositions()) as running:
