@@ -75,7 +75,13 @@ def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, s
             "unverified",
         }
 
+    def is_over() -> bool:
+        begun = nodes.begun(task_id)
+        return begun is not None and begun.is_over
+
     def is_due() -> None:
+        # The node notes the end of a verify after its result is there.
+        wait_until(is_over, "the end of the verify before")
         nodes.put_begun(task_id, Begun(time.time() - 7200))
 
     is_due()
