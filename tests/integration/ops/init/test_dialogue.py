@@ -154,7 +154,8 @@ def test_ctrl_c_again_and_again_kills_the_tasks_and_leaves_no_temporary_file(
         person.wait_for("stopping the tasks")
         person.interrupt(at_prompt=False)
         person.interrupt(at_prompt=False)
-        assert person.end() == 130, person.said
+        # A shell shows 130, too, of a process that SIGINT has ended, as the last one can do.
+        assert person.end() in (130, -signal.SIGINT), person.said
         assert "Traceback" not in person.said
     assert leftovers(tmp_path) == []
     assert list(temporary.iterdir()) == []
