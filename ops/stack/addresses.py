@@ -1,12 +1,15 @@
 """Where the servers of a stack listen, and the file that remembers it: `<home>/stack.json`."""
 
+import fcntl
 import json
 import os
 import random
 import secrets
 import socket
+import tempfile
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from cdcbus.plugins.errors import ConfigError
@@ -177,12 +180,30 @@ def is_free(port: int) -> bool:
 
 
 def free_port(others: Collection[int]) -> int:
-    """A free port that is not among `others`."""
-    # In random order, so that stacks that start at the same time rarely choose the same port.
+    """A free port that is not among `others`. No other process of this user gets it while this one
+    lives: its server may take long to be there."""
+    # In random order, as most servers of others have ended long ago.
     candidates = random.sample(_PORTS, len(_PORTS))
     for port in candidates:
-        if port not in others and is_free(port):
+        if port not in others and is_free(port) and _is_kept(port):
             return port
     raise ConfigError(
         f"no free port between {_PORTS.start} and {_PORTS.stop}: stop some of the servers there"
     )
+
+
+def _is_kept(port: int) -> bool:
+    """Keeps the port for this process, by a lock of a byte in a file; False where another one has
+    it."""
+    try:
+        fcntl.lockf(_kept_ports(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@cache
+def _kept_ports() -> int:
+    # Open until the process ends: closing it would give up all of its locks.
+    path = Path(tempfile.gettempdir()) / f"cdcbus-ports-{os.getuid()}"
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

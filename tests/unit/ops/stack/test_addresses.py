@@ -1,4 +1,6 @@
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,17 @@ def test_another_number_of_workers_leaves_ports_as_they_are() -> None:
     assert one.ports.items() < three.ports.items()
     assert three.with_spark(1) == one
     assert {*three.with_spark(0).ports} == {*PORT_NAMES}
+
+
+def test_no_two_processes_get_the_same_port() -> None:
+    """Stacks that start at the same time: their servers listen seconds later."""
+    port = free_port(())
+    code = (
+        "from cdcbus.ops.stack import addresses\n"
+        f"addresses._PORTS = range({port}, {port} + 1)\n"
+        "print(addresses.free_port(()))"
+    )
+    run = [sys.executable, "-c", code]
+    other = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert "no free port" in other.stderr
+    assert other.stdout == ""
