@@ -1,5 +1,7 @@
 """Makes Kafka topics."""
 
+from functools import partial
+
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -12,7 +14,7 @@ def create_topics(admin: AdminClient, *topics: NewTopic) -> None:
     for made in admin.create_topics([*topics]).values():
         made.result(60)
     for topic in topics:
-        wait_until(lambda name=topic.topic: _is_known(admin, name), f"topic {topic.topic}")  # type: ignore[misc]
+        wait_until(partial(_is_known, admin, topic.topic), f"topic {topic.topic}")
 
 
 def _is_known(admin: AdminClient, topic: str) -> bool:
