@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # The first by MySQL's name since 8.0.26.
 _UPDATES: Final = ("log_replica_updates", "log_slave_updates")
 _SETTINGS: Final = ("version", *_UPDATES, "read_only", "wsrep_on", "wsrep_provider")
-# Also shows the named connections, and is MariaDB's only.
 SCHEMAS: Final = "SELECT schema_name FROM information_schema.schemata"
+# Also shows the named connections, and is MariaDB's only.
 _ALL_OF_MARIADB: Final = "SHOW ALL SLAVES STATUS"
 _OF_MYSQL: Final = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
 _NO_PRIVILEGE: Final = 1227

@@ -84,14 +84,17 @@ class BinlogSource:
     def __enter__(self) -> BinlogSource:
         """Connects and checks the server. Raises SourceUnavailable, SourceMisconfigured, also for a
         server that does not log rows which the task wants."""
-        connection = servers.connect(self._config)
-        self._open.callback(connection.close)
-        self._connection = connection
-        with servers.reported(self._config):
-            self._server = servers.inspect(connection, self._config)
-            self._gaps = find_gaps(connection, self._filter, self._elsewhere)
-        refuse_sure(self._gaps, self._config)
-        self._binlog = Binlog(connection, self._server, self._config)
+        # Nobody leaves a block that was not entered: a refused server would keep each connection.
+        with ExitStack() as opened:
+            connection = servers.connect(self._config)
+            opened.callback(connection.close)
+            self._connection = connection
+            with servers.reported(self._config):
+                self._server = servers.inspect(connection, self._config)
+                self._gaps = find_gaps(connection, self._filter, self._elsewhere)
+            refuse_sure(self._gaps, self._config)
+            self._binlog = Binlog(connection, self._server, self._config)
+            self._open = opened.pop_all()
         return self
 
     @property
