@@ -47,15 +47,18 @@ class Placing:
         self._rekeyed: dict[tuple[TableId, TableId], tuple[KeyForm, KeyForm]] = {}
         self._forms_lock = Lock()
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
-        # By the plan's identity, see Route.known_plan; and whether its topic is shared.
-        self._columns: dict[tuple[int, bool], tuple[Plan, _Choice, bool]] = {}
+        # By the plan's identity, see Route.known_plan.
+        self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}
+        # The plans whose forms were compared, by that and by whether the topic is shared.
+        self._compared: dict[tuple[int, bool], Plan] = {}
 
     def is_by_key(
         self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array], *, is_shared: bool = True
     ) -> bool:
         """Whether records of one source table are placed by their rows' keys. `image`: the rows, as
         columns under the source's names."""
-        if keys.null_count or self._known_of(plan, is_shared)[2]:
+        self._look_at_form(plan, is_shared)
+        if keys.null_count or self._is_one_of_many(plan):
             return False
         choices = self._known(plan)
         fitting = [choice for choice in choices if _are_equal(keys, image, choice, plan)]
@@ -66,7 +69,8 @@ class Placing:
     ) -> bool:
         """Whether one record, not yet mapped, is placed by its row's key. Where it changes that
         key, earlier changes of the row are in the partition of the old key."""
-        if key is None or self._known_of(plan, is_shared)[2]:
+        self._look_at_form(plan, is_shared)
+        if key is None or self._is_one_of_many(plan):
             return False
         before, after = change.before or {}, change.after or {}
         row: Row = {**before, **after}
@@ -91,21 +95,34 @@ class Placing:
         return bool(choices)
 
     def _columns_of(self, plan: Plan) -> _Choice:
-        known = self._columns.get((id(plan), True)) or self._columns.get((id(plan), False))
-        return known[1] if known is not None and known[0] is plan else key_columns_of(plan)
+        _, columns, _ = self._known_of(plan)
+        return columns
 
-    def _known_of(self, plan: Plan, is_shared: bool) -> tuple[Plan, _Choice, bool]:
-        known = self._columns.get((id(plan), is_shared))
+    def _is_one_of_many(self, plan: Plan) -> bool:
+        _, _, is_one = self._known_of(plan)
+        return is_one
+
+    def _known_of(self, plan: Plan) -> tuple[Plan, _Choice, bool]:
+        known = self._columns.get(id(plan))
         if known is None or known[0] is not plan:
             known = plan, key_columns_of(plan), is_one_of_many(plan)
-            self._look_at_form(plan, known[1], is_shared)
             if len(self._columns) >= MAX_PLANS:
                 self._columns.clear()
-            self._columns[id(plan), is_shared] = known
+            self._columns[id(plan)] = known
         return known
 
-    def _look_at_form(self, plan: Plan, columns: _Choice, is_shared: bool) -> None:
-        """Compares the form of a table's key with that of the records before."""
+    def _look_at_form(self, plan: Plan, is_shared: bool) -> None:
+        """Compares the form of a table's key with that of the records before, once for a plan."""
+        if self._compared.get((id(plan), is_shared)) is plan:
+            return
+        self._compare(plan, is_shared)
+        if len(self._compared) >= MAX_PLANS:
+            self._compared.clear()
+        # Not before: the target may not answer what is told of it.
+        self._compared[id(plan), is_shared] = plan
+
+    def _compare(self, plan: Plan, is_shared: bool) -> None:
+        columns = self._columns_of(plan)
         source = plan.source
         where = source.id, plan.target.id
         after = key_form(source, sorted(source.key, key=str.upper) or columns)
@@ -125,7 +142,6 @@ class Placing:
             self._rekeyed[where] = before, after
         if is_shared and where in self._rekeyed:
             self._on_rekeyed(plan, *self._rekeyed[where])
-            # Not before: the target may not answer.
             self._rekeyed.pop(where, None)
 
 

@@ -86,7 +86,8 @@ class DeadLetterTopic:
     def open(self) -> None:
         """Creates the topic where it is missing, and counts the task's open letters. Must be called
         before the first `put`. Raises BusError."""
-        self._make_topic()
+        with AdminClient(self._options) as admin:
+            self._make_topic(admin)
         self._open = self._open_digests()
 
     def put(self, dead_letters: Sequence[DeadLetter]) -> None:
@@ -190,11 +191,7 @@ class DeadLetterTopic:
             "headers": letter_headers(self._task_id, dead_letter, now, original),
         }
 
-    def _make_topic(self) -> None:
-        with AdminClient(self._options) as admin:
-            self._make_topic_with(admin)
-
-    def _make_topic_with(self, admin: AdminClient) -> None:
+    def _make_topic(self, admin: AdminClient) -> None:
         topic = self._config.topic
         try:
             if topic in admin.list_topics(timeout=WAIT_SECONDS).topics:

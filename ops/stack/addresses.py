@@ -185,16 +185,16 @@ def free_port(others: Collection[int]) -> int:
     # In random order, as most servers of others have ended long ago.
     candidates = random.sample(_PORTS, len(_PORTS))
     for port in candidates:
-        if port not in others and is_free(port) and _is_kept(port):
+        if port not in others and is_free(port) and _keep(port):
             return port
     raise ConfigError(
         f"no free port between {_PORTS.start} and {_PORTS.stop}: stop some of the servers there"
     )
 
 
-def _is_kept(port: int) -> bool:
-    """Keeps the port for this process, by a lock of a byte in a file; False where another one has
-    it."""
+def _keep(port: int) -> bool:
+    """Keeps the port for this process, by a lock of a byte in a file. Returns False where another
+    process has it."""
     try:
         fcntl.lockf(_kept_ports(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except BlockingIOError:
