@@ -326,12 +326,13 @@ class ChunkReader:
             is_cut |= size > MOST_BYTES and bool(batch)
             if batch and not is_cut:
                 # Here, and not at the end: meanwhile the server reads the next rows.
-                rows += images(batch, selected)
-                size += sum(map(len, batch))
+                some = images(batch, selected)
+                rows += some
+                size += sum(map(len, some))
                 last_row = batch[-1]
         high, high_us = self._high()
         last = selected.bound(last_row) if rows else None
-        return Read(rows, len(rows), sum(map(len, rows)), last, high, high_us, is_cut)
+        return Read(rows, len(rows), size, last, high, high_us, is_cut)
 
     def nth_key(
         self, selected: SelectedTable, after: Bound | None, until: Bound, rows: int

@@ -132,16 +132,43 @@ def row_events(table: DecodableTable, rows: Iterable[bytes], origin: Origin) -> 
         body = b"".join([head, *some])
         return Rows(table, BINLOG.WRITE_ROWS_EVENT_V1, body, origin, is_first, is_last)
 
-    is_first, size = True, 0
+    is_first = True
+    before: list[bytes] = []
+    for some in _in_memory(rows) if isinstance(rows, list) else _as_they_come(rows):
+        if before:
+            yield event(before, is_first=is_first, is_last=False)
+            is_first = False
+        before = some
+    if before:
+        yield event(before, is_first=is_first, is_last=True)
+
+
+def _as_they_come(rows: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Rows in lists of about EVENT_BYTES each: no more than that is kept in memory."""
     some: list[bytes] = []
+    size = 0
     for row in rows:
         if size >= EVENT_BYTES:
-            yield event(some, is_first=is_first, is_last=False)
-            some, size, is_first = [], 0, False
+            yield some
+            some, size = [], 0
         some.append(row)
         size += len(row)
     if some:
-        yield event(some, is_first=is_first, is_last=True)
+        yield some
+
+
+def _in_memory(rows: list[bytes]) -> Iterator[list[bytes]]:
+    """The same for rows that are in memory, without a look at each: halves of those that are too
+    large together."""
+    size = sum(map(len, rows))
+    if size <= 2 * EVENT_BYTES or len(rows) < 2:
+        if rows:
+            yield rows
+        return
+    # About as many rows for each event; where they are uneven, some parts are divided again.
+    at_once = max(1, len(rows) * EVENT_BYTES // size)
+    for start in range(0, len(rows), at_once):
+        yield from _in_memory(rows[start : start + at_once])
 
 
 def _packed(count: int) -> bytes:

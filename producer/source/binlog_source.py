@@ -48,7 +48,9 @@ from cdcbus.producer.table_filter import TableFilter
 LOG = logging.getLogger(__name__)
 # read again when resuming by time alone: clocks differ, and so does the order of commits
 OVERLAP_MS = 60_000
-SOON_SECONDS = 0.1
+# each step of a snapshot waits for the next heartbeat of an idle source: half a second in all with
+# 0.1 s
+SOON_SECONDS = 0.02
 
 
 class BinlogSource:

@@ -19,7 +19,7 @@ from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot import reader as reading
 from cdcbus.producer.snapshot.columns import selected_table
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Spool
-from cdcbus.producer.snapshot.rows import key_texts
+from cdcbus.producer.snapshot.rows import images, key_texts
 from cdcbus.producer.snapshot.window import View
 from cdcbus.producer.source.position_resolver import Binlog
 
@@ -315,7 +315,8 @@ def test_a_chunk_without_rows_has_no_last_key(world: World) -> None:
 def test_rows_that_are_too_large_together_are_cut_off_and_read_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_BYTES", 5)
+    [one] = images([row(1)], SELECTED)
+    monkeypatch.setattr(reading, "MOST_BYTES", len(one))
     monkeypatch.setattr(reading, "READ_BYTES", 1)
     world.packets, world.piece = [*map(row, range(1, 6)), END], 1
     read = world.reader().chunk(SELECTED, None, None, 9, "")

@@ -4,7 +4,7 @@ import struct
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import NO_ORIGIN, Op, TableId
@@ -13,6 +13,7 @@ from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.chunks import Key, KeyColumn, KeyKind
 from cdcbus.producer.snapshot.columns import CellForm, selected_table
 from cdcbus.producer.snapshot.rows import (
+    EVENT_BYTES,
     cell_columns,
     compiled,
     compiled_columns,
@@ -211,3 +212,34 @@ def test_a_set_of_more_labels_than_a_double_tells_apart_is_no_paging_key(
     schema = TableSchema((column,), (UniqueKey("PRIMARY", ("k",)),))
     selected = selected_table(TableId("s", "t"), schema, has_metadata=True)
     assert (selected.key is not None) is is_paged
+
+
+@given(st.lists(st.tuples(st.integers(0, 3 * EVENT_BYTES), st.integers(0, 3000)), min_size=1))
+@settings(max_examples=30, deadline=None)
+def test_events_have_all_rows_in_order_whether_these_are_in_memory_or_come(
+    some: list[tuple[int, int]],
+) -> None:
+    """`some`: the size of a row, and how many of 40 bytes follow it."""
+    sizes = [size for large, count in some for size in (large, *[40] * count)]
+    rows = [number.to_bytes(4, "little") + bytes(size) for number, size in enumerate(sizes)]
+    [empty] = row_events(SELECTED.table, [b""], NO_ORIGIN)
+    head = empty.body
+    for given_rows in (rows, iter(rows)):
+        events = list(row_events(SELECTED.table, given_rows, NO_ORIGIN))
+        assert b"".join(event.body.removeprefix(head) for event in events) == b"".join(rows)
+        assert [event.is_first for event in events] == [True, *[False] * (len(events) - 1)]
+        assert [event.is_last for event in events] == [*[False] * (len(events) - 1), True]
+        largest = 4 + max(sizes)
+        assert max(len(event.body) for event in events) <= len(head) + 2 * EVENT_BYTES + largest
+
+
+def test_rows_of_one_size_fill_their_events() -> None:
+    rows = [bytes(100)] * 100_000
+    for given_rows in (rows, iter(rows)):
+        events = list(row_events(SELECTED.table, given_rows, NO_ORIGIN))
+        assert len(events) == pytest.approx(100 * len(rows) / EVENT_BYTES, abs=2)
+
+
+def test_no_rows_are_no_events() -> None:
+    assert not [*row_events(SELECTED.table, [], NO_ORIGIN)]
+    assert not [*row_events(SELECTED.table, iter([]), NO_ORIGIN)]
