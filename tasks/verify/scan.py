@@ -71,10 +71,16 @@ class Scan:
         choose = random.Random()
         most = self._chunk_rows()
         last: Cells | None = None
+        known: list[Cells | None] = []  # the next range's end, if it was found ahead
         spare: tuple[Cells | None, Cells | None] = None, None
+
+        def look_ahead() -> None:
+            if last is not None:
+                known.append(self._next_bound(last, most))
+
         is_end = False
         while not is_end:
-            bound = self._next_bound(last, most)
+            bound = known.pop() if known else self._next_bound(last, most)
             is_end = bound is None
             lower, last = last, bound
             # Skipped after its bound is known, which the next range begins from.
@@ -83,7 +89,7 @@ class Scan:
                 if not choose.randrange(self.report.chunks_skipped):
                     spare = lower, bound
                 continue
-            yield self._range(lower, bound, most)
+            yield self._range(lower, bound, most, look_ahead)
         if not self.report.chunks:  # nothing compared would be called equal
             self.report.chunks_skipped -= 1
             yield self._range(*spare, most)
@@ -102,8 +108,15 @@ class Scan:
         # Statistics of a table that was nearly empty until recently are far too high.
         return min(CHUNK_ROWS, max(LEAST_ROWS, CHUNK_BYTES // max(1, longest)))
 
-    def _range(self, lower: Cells | None, upper: Cells | None, rows: int) -> set[Key]:
-        """The suspect keys in a range. `rows`: about how many rows it has."""
+    def _range(
+        self,
+        lower: Cells | None,
+        upper: Cells | None,
+        rows: int,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> set[Key]:
+        """The suspect keys in a range. `rows`: about how many rows it has. `meanwhile`: what the
+        source can do while the target is at work."""
 
         def where(side: SourceSide | TargetSide) -> str:
             parts = []
@@ -116,7 +129,7 @@ class Scan:
         self.report.chunks += 1
         if (pairs := self.subject.sources[0].pairs) is not None:
             # Twice the rows, as the target may have more of them in the range.
-            if self._is_proved(pairs, where, 2 * rows):
+            if self._is_proved(pairs, where, 2 * rows, meanwhile):
                 return set()
             asked = _beside(lambda: self.target.sums(pairs, where(self.target)))
             own = Sums()
@@ -135,7 +148,11 @@ class Scan:
         return found
 
     def _is_proved(
-        self, pairs: Sequence[Pair], where: Callable[[SourceSide | TargetSide], str], most: int
+        self,
+        pairs: Sequence[Pair],
+        where: Callable[[SourceSide | TargetSide], str],
+        most: int,
+        meanwhile: Callable[[], None],
     ) -> bool:
         """Whether one hash of all rows proves that both sides have the same, which takes a third
         less time than sums of one hash per row. Not for several sources, whose rows have no common
@@ -145,6 +162,7 @@ class Scan:
         [side] = self.sources
         asked = _beside(lambda: self.target.digest(pairs, where(self.target), most))
         own = side.digest(side.table.pairs or (), where(side), most)
+        meanwhile()
         theirs = asked.result()
         if not own.is_equal(theirs):
             return False

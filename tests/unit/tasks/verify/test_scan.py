@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
 from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.tasks.verify import compare, scan
 from cdcbus.tasks.verify.report import Example, Kind
-from cdcbus.tasks.verify.sql.checksums import Sums
+from cdcbus.tasks.verify.sql.checksums import Digest, Sums
 from cdcbus.tasks.verify.subject import Cells, Subject, Way
 from tests.unit.tasks.verify.two_sides import (
     World,
@@ -35,6 +36,28 @@ def test_chunks_with_equal_sums_are_equal_without_a_row_read(
         *(7, 7),
     )
     assert (world.source.read, world.target.read) == (0, 0)
+    assert world.told == [3, 6, 7]
+
+
+def test_the_end_of_the_next_chunk_is_found_while_the_target_is_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scan, "CHUNK_ROWS", 3)
+    world = World(rows(*range(7)), rows(*range(7)))
+    bound, digest, is_found = world.source.bound, world.target.digest, Event()
+
+    def found(last: Cells | None, count: int) -> Cells | None:
+        if last is not None:
+            is_found.set()
+        return bound(last, count)
+
+    def digested(pairs: object, where: str, most: int) -> Digest:
+        assert is_found.wait(60), "the source waits for the target"
+        return digest(pairs, where, most)
+
+    monkeypatch.setattr(world.source, "bound", found)
+    monkeypatch.setattr(world.target, "digest", digested)
+    assert world.comparison.run().result == "equal"
     assert world.told == [3, 6, 7]
 
 
