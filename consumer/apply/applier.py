@@ -155,6 +155,7 @@ class PartitionApplier:
         driver may be applied at the same time."""
         self._held.set(self._loader.applied_offsets())
         self._scattered.look_again()
+        self._plans.look_again()
 
     def let_go(self) -> None:
         """Expects others to delete rows; no connection belongs to a partition."""
@@ -217,6 +218,7 @@ class PartitionApplier:
                 )
 
     def lost_tables(self) -> list[str]:
+        self._plans.look_again()
         return self._loader.lost_tables()
 
     def _is_set_back(self, offsets: Sequence[AppliedOffset]) -> bool:

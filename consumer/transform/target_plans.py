@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from time import monotonic
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.consumer.transform.cascades import REMEDY, describe_cascades
@@ -16,7 +17,7 @@ from cdcbus.consumer.transform.lossy_tables import (
     describe_merged_rows,
 )
 from cdcbus.plugins.contracts import CascadingKey, Loader, TargetTable
-from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
+from cdcbus.plugins.errors import CdcError, TargetMisconfigured, UnmappedColumn
 from cdcbus.plugins.loaders.add_column import too_long
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, Table, TableId
@@ -26,6 +27,9 @@ from cdcbus.plugins.transform.route import Route
 LOG = logging.getLogger(__name__)
 # The sentences kept until they are taken; the oldest are dropped.
 ALTERED_KEPT = 50
+# Between two looks at the definitions of target tables, and of one look, as no row may be applied
+# meanwhile.
+LOOK_EACH_SECONDS, LOOK_SECONDS = 30.0, 0.05
 
 
 class TargetPlans:
@@ -36,6 +40,11 @@ class TargetPlans:
         self._loader = loader
         self._mapper = task.mapper
         self._warned: dict[TableId, tuple[CascadingKey, ...]] = {}
+        # The target tables of plans, in the order in which they are looked at.
+        self._targets: dict[TableId, TargetTable] = {}
+        self._looked = monotonic()
+        # The columns and keys that each source table has had, by it and its target.
+        self._had: dict[tuple[TableId, TableId], set[object]] = {}
         # The source and target tables whose rows had a key at the source.
         self._keyed: set[tuple[TableId, TableId]] = set()
         # Target tables, and what was said of them.
@@ -62,6 +71,8 @@ class TargetPlans:
         known = route.known_plan(table, target)
         if known:
             return known
+        if self._is_new(table, target) and self._loader.is_altered(target):
+            target = self.target(route)
         columns = route.columns(table)
         wish = self._task.schema_change
         is_dropping = wish is SchemaChange.IGNORE
@@ -86,7 +97,44 @@ class TargetPlans:
                 ", ".join(plan.dropped),
             )
         self._warn_of_losses(plan)
+        self._targets[plan.target.id] = plan.target
         return plan
+
+    def _is_new(self, table: Table, target: TargetTable) -> bool:
+        """Whether a source table has a column, a type or a key that it did not have before: then
+        the target was often altered first, and what is known of it is too old."""
+        had = self._had.setdefault((table.id, target.id), set())
+        has: set[object] = {table.key, *table.columns}
+        is_new = bool(had) and not has <= had
+        had |= has
+        return is_new
+
+    def look_again(self) -> None:
+        """Looks, once in LOOK_EACH_SECONDS, whether target tables were altered, in turn, for
+        LOOK_SECONDS. Rows of a wrong definition need not be refused: a wider column would get cut
+        cells, a longer key other rows. Raises nothing where the target does not answer."""
+        began = monotonic()
+        if began - self._looked < LOOK_EACH_SECONDS:
+            return
+        self._looked = began
+        for name, table in list(self._targets.items()):
+            # To the end; it comes back with its next plan if it was altered.
+            self._targets.pop(name, None)
+            try:
+                if self._loader.is_altered(table):
+                    LOG.info(
+                        "task %s: target table %s has been altered, and is looked at again",
+                        self._task.task_id,
+                        name,
+                    )
+                else:
+                    self._targets.setdefault(name, table)
+            except CdcError as error:
+                self._targets.setdefault(name, table)
+                # The batch that needs it reports it.
+                LOG.info("task %s: target table %s: %s", self._task.task_id, name, error)
+            if monotonic() - began > LOOK_SECONDS:
+                break
 
     def take_altered(self) -> list[str]:
         """Returns how target tables were altered since the last call, as sentences."""

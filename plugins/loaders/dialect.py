@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine.interfaces import Dialect
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import TargetError, TargetRejected
-from cdcbus.plugins.loaders.catalog import Catalog
+from cdcbus.plugins.errors import TargetError, TargetRejected, TargetUnavailable
+from cdcbus.plugins.loaders.catalog import Catalog, reflect
 from cdcbus.plugins.rowchange import Cell, TableId
 
 Cells = tuple[Cell, ...]
@@ -209,6 +209,24 @@ def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
     """Whether an upsert may try to insert first: servers refuse an INSERT without a required
     column before they notice that the row exists."""
     return all(name in columns for name, column in table.columns.items() if column.is_required)
+
+
+def check_key(connection: Connection, catalog: Catalog, table: TargetTable) -> None:
+    """Raises TargetUnavailable where the target table has another key than the known one."""
+    found = reflect(connection, catalog, table.dialect, table.id)
+    if found is None or found.key != table.key:
+        raise TargetUnavailable(
+            f"target table {table.id} has another key meanwhile, and is looked at again"
+        )
+
+
+def check_hits(
+    connection: Connection, catalog: Catalog, table: TargetTable, hit: int, keys: int
+) -> None:
+    """Checks the key where more rows were hit than there are keys: it can have got another column.
+    Tables that inherit from one in PostgreSQL can have rows of equal keys, too."""
+    if hit > keys:
+        check_key(connection, catalog, table)
 
 
 def hexadecimal(

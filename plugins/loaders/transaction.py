@@ -29,7 +29,6 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
 )
 from cdcbus.plugins.loaders import offset_table, row_versions
-from cdcbus.plugins.loaders.catalog import reflect
 from cdcbus.plugins.loaders.cells.equal_keys import (
     are_plain,
     as_spelled,
@@ -39,7 +38,7 @@ from cdcbus.plugins.loaders.cells.equal_keys import (
     refuse_rounded,
     texts_of,
 )
-from cdcbus.plugins.loaders.dialect import Cells
+from cdcbus.plugins.loaders.dialect import Cells, check_hits, check_key
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.identity import note_table
 from cdcbus.plugins.loaders.sessions import POOLED
@@ -136,6 +135,7 @@ class JdbcTransaction:
         deleted = 0
         if keys:
             deleted = dialect.delete(connection, table, keys)
+            check_hits(connection, dialect.catalog, table, deleted, len(keys))
         return Counts(deleted=deleted, missed=batch.missed(deleted))
 
     def _taken(self, table: TargetTable) -> type[TargetRejected]:
@@ -171,13 +171,8 @@ class JdbcTransaction:
         MariaDB name no key in an upsert, so one by a key that was altered meanwhile makes a second
         row, and no error."""
         dialect = self._database.dialect
-        if dialect.name != "mysql":
-            return
-        found = reflect(self._connection, dialect.catalog, dialect.name, table.id)
-        if found is None or found.key != table.key:
-            raise TargetUnavailable(
-                f"target table {table.id} has another key meanwhile, and is looked at again"
-            )
+        if dialect.name == "mysql":
+            check_key(self._connection, dialect.catalog, table)
 
     def _move(self, table: TargetTable, moves: Moves) -> Counts:
         """Gives rows their new keys. They are counted by the writes that follow."""

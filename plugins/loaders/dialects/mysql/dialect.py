@@ -28,6 +28,7 @@ from cdcbus.plugins.loaders.dialect import (
     Statement,
     Upserted,
     can_insert,
+    check_hits,
     run_plain,
     unfit,
 )
@@ -136,7 +137,9 @@ class Mysql:
         if len(writes.rows) <= FEW_ROWS or not self._stage(connection, table, writes):
             return self._upsert_one_by_one(connection, table, writes, is_direct=is_direct)
         inserted = 0
-        if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
+        hit = _execute(connection, update_sql(table, writes.columns), table)
+        check_hits(connection, CATALOG, table, hit, len(writes.rows))
+        if hit < len(writes.rows):
             inserted = _execute(connection, insert_missing_sql(table, writes.columns), table)
         _execute(connection, drop_stage_sql(table), table)
         return inserted
@@ -146,7 +149,9 @@ class Mysql:
     ) -> int:
         inserted = 0
         for row in literal_rows(table, writes.columns, writes.rows):
-            if _execute(connection, update_row_sql(table, writes.columns, row), table):
+            hit = _execute(connection, update_row_sql(table, writes.columns, row), table)
+            check_hits(connection, CATALOG, table, hit, 1)
+            if hit:
                 continue
             rows = [row_literal(row)]
             if is_direct:
@@ -176,9 +181,12 @@ class Mysql:
         if len(writes.rows) <= FEW_ROWS or not self._stage(connection, table, writes):
             hit = 0
             for row in literal_rows(table, writes.columns, writes.rows):
-                hit += _execute(connection, update_row_sql(table, writes.columns, row), table)
+                found = _execute(connection, update_row_sql(table, writes.columns, row), table)
+                check_hits(connection, CATALOG, table, found, 1)
+                hit += found
             return hit
         hit = _execute(connection, update_sql(table, writes.columns), table)
+        check_hits(connection, CATALOG, table, hit, len(writes.rows))
         _execute(connection, drop_stage_sql(table), table)
         return hit
 

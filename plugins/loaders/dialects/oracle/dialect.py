@@ -21,6 +21,7 @@ from cdcbus.plugins.loaders.dialect import (
     Upserted,
     assigned,
     by_column,
+    check_hits,
     nulls_of,
 )
 from cdcbus.plugins.loaders.dialects.oracle.catalog import CATALOG
@@ -76,7 +77,9 @@ class Oracle:
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         columns = (*assigned(table, writes.columns), *table.key)
         sql = update_sql(table, writes.columns)
-        return self._execute(connection, sql, table, columns, writes.rows_of(columns))
+        hit = self._execute(connection, sql, table, columns, writes.rows_of(columns))
+        check_hits(connection, CATALOG, table, hit, len(writes.rows))
+        return hit
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         sql = insert_sql(table, writes.columns)

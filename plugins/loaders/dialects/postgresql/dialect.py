@@ -26,6 +26,7 @@ from cdcbus.plugins.loaders.dialect import (
     Upserted,
     assigned,
     can_insert,
+    check_hits,
     nulls_of,
     run_plain,
 )
@@ -175,6 +176,7 @@ class Postgresql:
             if can_merge_by_key(table, columns):
                 return connection.exec_driver_sql(upsert_sql(table, columns), cells).rowcount
             updated = self._changed_by_key(connection, update_sql(table, columns), cells, len(rows))
+            check_hits(connection, CATALOG, table, updated, len(rows))
             if updated >= len(rows):
                 return updated
             sql = insert_missing_sql(table, columns)
@@ -253,9 +255,11 @@ class Postgresql:
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)
         with naming(table, writes.columns, writes.rows):
-            return self._changed_by_key(
+            hit = self._changed_by_key(
                 connection, update_sql(table, writes.columns), cells, len(writes.rows)
             )
+        check_hits(connection, CATALOG, table, hit, len(writes.rows))
+        return hit
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)

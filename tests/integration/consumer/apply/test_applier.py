@@ -3,7 +3,7 @@ columns that are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -13,10 +13,17 @@ from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, SchemaChange, TopicConfig
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.transform import target_plans
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TableBatch, Writes
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.errors import TargetError, TargetRejected, TargetUnavailable, UnmappedColumn
+from cdcbus.plugins.errors import (
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetUnavailable,
+    UnmappedColumn,
+)
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
@@ -230,6 +237,163 @@ def test_a_key_that_is_altered_meanwhile_doubles_no_rows(
             assert str(error).endswith("looked at again")
             applier.apply(TopicPartition("shop", 0), updates, 2 * count, 1, count)
     assert server.rows("SELECT COUNT(*), MIN(place) FROM {schema}.places") == [(count, 2)]
+
+
+def lengthen_key(server: TargetServer) -> None:
+    """Makes the key (id) of `places` (id, place), and adds a row for which only that makes room."""
+    dropped = "DROP PRIMARY KEY"
+    if isinstance(server, PostgresqlServer):
+        dropped = "DROP CONSTRAINT places_pkey"
+    server.execute(f"ALTER TABLE {{schema}}.places {dropped}, ADD PRIMARY KEY (id, place)")
+    server.execute("INSERT INTO {schema}.places VALUES (1, 2, 5)")
+
+
+def test_a_key_that_has_got_a_column_meanwhile_spares_the_rows_of_others(
+    server: TargetServer, task: LoadTask
+) -> None:
+    server.execute(
+        "CREATE TABLE {schema}.places (id INT, place INT NOT NULL, v INT, PRIMARY KEY (id))"
+    )
+    columns = "id int, place int, v int"
+    ours: Row = {"id": "1", "place": "1", "v": "1"}
+    inserted = records(changes("places", columns, "id", (Op.INSERT, None, ours)))
+    deleted = records(changes("places", columns, "id", (Op.DELETE, ours, None)))
+    with applying(server, task) as applier:
+        applier.apply(TopicPartition("shop", 0), inserted, 1, 1)
+        lengthen_key(server)
+        with pytest.raises(TargetUnavailable, match="another key meanwhile, and is looked at"):
+            applier.apply(TopicPartition("shop", 0), deleted, 2, 1, 1)
+        applier.apply(TopicPartition("shop", 0), deleted, 2, 1, 1)
+    assert server.rows("SELECT id, place, v FROM {schema}.places") == [(1, 2, 5)]
+
+
+@pytest.mark.parametrize("may_insert", [True, False])
+@pytest.mark.parametrize("count", [1, 300])
+def test_an_update_that_hits_more_rows_than_it_has_keys_is_rolled_back(
+    server: TargetServer, count: int, may_insert: bool
+) -> None:
+    server.execute(
+        "CREATE TABLE {schema}.places (id INT, place INT NOT NULL, v INT, PRIMARY KEY (id))"
+    )
+    for number in range(count):
+        server.execute(f"INSERT INTO {{schema}}.places VALUES ({number + 1}, 1, 1)")
+    rows = [(str(number + 1), "7") for number in range(count)]
+    # A table whose new rows lack a needed column: existing ones are updated.
+    writes = Writes(("id", "v"), rows, may_insert, expected=count)
+    loader = make_loader("JdbcBatch", server.target())
+    with closing(loader):
+        table = loader.table(TableId(server.schema, "places"))
+        assert table is not None
+        lengthen_key(server)
+        with (
+            pytest.raises(TargetUnavailable, match="another key meanwhile"),
+            loader.transaction() as transaction,
+        ):
+            transaction.write(TableBatch(table, writes=[writes]))
+    assert server.rows("SELECT COUNT(*), MAX(v) FROM {schema}.places") == [(count + 1, 5)]
+
+
+def times(server: TargetServer, digits: int) -> str:
+    kind = "timestamp" if isinstance(server, PostgresqlServer) else "datetime"
+    return f"{kind}({digits})"
+
+
+NARROW, WIDE = "2024-01-01 10:00:00", "2024-01-01 10:00:00.123456"
+WIDE_FLOAT = "0.123456789012"
+
+
+def alter_types(server: TargetServer) -> None:
+    """Makes a key column, and another one, wider."""
+    change = "ALTER COLUMN {} TYPE {}" if isinstance(server, PostgresqlServer) else "MODIFY {} {}"
+    for name, type_ in (("at", times(server, 6)), ("v", "double precision")):
+        null = " NOT NULL" if name == "at" and "MODIFY" in change else ""
+        server.execute(f"ALTER TABLE {{schema}}.t {change.format(name, type_)}{null}")
+
+
+Look = Callable[[PartitionApplier], object]
+LOOKS: dict[str, Look] = {
+    "the source's rows": lambda _: None,
+    "a look of the driver": PartitionApplier.lost_tables,
+    "a look of an executor": lambda applier: applier.begin(TopicPartition("shop", 0), None),
+}
+
+
+@pytest.fixture
+def prompt_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_plans, "LOOK_EACH_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("prompt_looks")
+@pytest.mark.parametrize("by", LOOKS)
+def test_a_table_that_is_altered_meanwhile_gets_whole_keys_and_cells_though_none_is_refused(
+    server: TargetServer, task: LoadTask, by: str
+) -> None:
+    narrow = "real" if isinstance(server, PostgresqlServer) else "float"
+    server.execute(f"CREATE TABLE {{schema}}.t (at {times(server, 0)} PRIMARY KEY, v {narrow})")
+    wide = "at datetime(6), v double"
+    columns = "at datetime, v float" if by == "the source's rows" else wide
+    first = changes("t", columns, "at", (Op.INSERT, None, {"at": NARROW, "v": "1.5"}))
+    second = changes("t", wide, "at", (Op.INSERT, None, {"at": WIDE, "v": WIDE_FLOAT}))
+    with applying(server, task) as applier:
+        applier.apply(TopicPartition("shop", 0), records(first), 1, 1)
+        alter_types(server)
+        LOOKS[by](applier)
+        applier.apply(TopicPartition("shop", 0), records(second), 2, 1, 1)
+        again = changes("t", wide, "at", (Op.DELETE, {"at": NARROW, "v": "1.5"}, None))
+        applier.apply(TopicPartition("shop", 0), records(again), 3, 1, 2)
+    [(at, v)] = server.rows("SELECT at, v FROM {schema}.t")
+    assert (str(at), v) == (WIDE, float(WIDE_FLOAT))
+
+
+@pytest.mark.parametrize("wish", [SchemaChange.IGNORE, SchemaChange.STOP, SchemaChange.EVOLVE])
+def test_a_column_that_is_added_at_the_target_first_is_not_dropped(
+    server: TargetServer, task: LoadTask, wish: SchemaChange, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
+    first = changes("t", "id int", "id", (Op.INSERT, None, {"id": "1"}))
+    second = changes("t", "id int, v int", "id", (Op.INSERT, None, {"id": "2", "v": "5"}))
+    with applying(server, replace(task, schema_change=wish)) as applier:
+        applier.apply(TopicPartition("shop", 0), records(first), 1, 1)
+        server.execute("ALTER TABLE {schema}.t ADD COLUMN v INT")
+        applier.apply(TopicPartition("shop", 0), records(second), 2, 1, 1)
+    assert server.rows("SELECT id, v FROM {schema}.t ORDER BY id") == [(1, None), (2, 5)]
+    assert "lacks columns" not in caplog.text
+
+
+@pytest.mark.usefixtures("prompt_looks")
+def test_a_table_that_no_longer_keeps_rows_with_their_offset_is_refused_at_the_next_look(
+    server: TargetServer, task: LoadTask
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
+    made = changes("t", "id int", "id", (Op.INSERT, None, {"id": "1"}))
+    more = changes("t", "id int", "id", (Op.INSERT, None, {"id": "2"}))
+    with applying(server, task) as applier:
+        applier.apply(TopicPartition("shop", 0), records(made), 1, 1)
+        other = "SET UNLOGGED" if isinstance(server, PostgresqlServer) else "ENGINE=MyISAM"
+        server.execute(f"ALTER TABLE {{schema}}.t {other}")
+        assert applier.lost_tables() == []
+        with pytest.raises(TargetMisconfigured, match=r"\bt\b"):
+            applier.apply(TopicPartition("shop", 0), records(more), 2, 1, 1)
+    assert server.rows("SELECT id FROM {schema}.t") == [(1,)]
+
+
+@pytest.mark.usefixtures("prompt_looks")
+def test_tables_that_are_as_before_stay_known(server: TargetServer, task: LoadTask) -> None:
+    """A definition that never equals itself would have each look, and each plan, made anew."""
+    server.execute(
+        "CREATE TABLE {schema}.t (id INT PRIMARY KEY, v VARCHAR(9) DEFAULT 'x' NOT NULL, "
+        "n NUMERIC(9,2), UNIQUE (v, n))"
+    )
+    made = changes("t", "id int, v varchar(9)", "id", (Op.INSERT, None, {"id": "1", "v": "a"}))
+    loader = make_loader("JdbcBatch", server.target())
+    with closing(loader):
+        applier = PartitionApplier(task, CANAL, loader, None, None)
+        applier.applied_offsets()
+        applier.apply(TopicPartition("shop", 0), records(made), 1, 1)
+        before = loader.table(TableId(server.schema, "t"))
+        for _ in range(3):
+            assert applier.lost_tables() == []
+        assert loader.table(TableId(server.schema, "t")) is before
 
 
 @pytest.mark.parametrize("count", [1, 300])

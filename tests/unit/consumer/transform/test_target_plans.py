@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.transform import target_plans
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.plugins.transform.cells.expression import constant
 from cdcbus.plugins.transform.rules import MapperRule
@@ -129,3 +132,36 @@ def test_columns_that_round_their_key_are_not_warned_of(caplog: pytest.LogCaptur
     made = plans(*(TargetColumn(name, "date") for name in ("id", "day", "v")))
     made.of(Table(ORDERS, (Column("id", "datetime"),), ("id",)))
     assert caplog.messages == []
+
+
+def test_tables_are_looked_at_in_turn_and_altered_ones_come_back_with_their_next_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(target_plans, "LOOK_EACH_SECONDS", 0.0)
+    monkeypatch.setattr(target_plans, "LOOK_SECONDS", 0.0)
+    names = [TableId("shop", name) for name in ("a", "b", "c")]
+    columns = {"id": TargetColumn("id", "text")}
+    loader = MemoryTarget({name: TargetTable(name, columns, ("id",)) for name in names})
+    plans = TargetPlans(
+        LoadTask("7", TopicConfig("", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget("")), loader
+    )
+    for name in names:
+        plans.of(Table(name, (Column("id"),), ("id",)))
+    looked: list[str] = []
+    is_altered = loader.is_altered
+
+    def asked(table: TargetTable) -> bool:
+        looked.append(table.id.table)
+        if table.id.table == "b" and looked.count("b") == 1:
+            raise TargetUnavailable("away")
+        return is_altered(table)
+
+    monkeypatch.setattr(loader, "is_altered", asked)
+    loader.tables[names[0]] = replace(loader.tables[names[0]], key=())
+    for _ in range(5):
+        plans.look_again()
+    assert looked == ["a", "b", "c", "b", "c"]
+    plans.of(Table(names[0], (Column("id"),), ("id",)))
+    for _ in range(3):
+        plans.look_again()
+    assert looked[5:] == ["b", "c", "a"]
