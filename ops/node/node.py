@@ -28,7 +28,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.connection import is_silence, session_seconds
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish, left_node_lock
 from cdcbus.tasks.zookeeper.tasks import ENDED, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import JsonNode, now
 
@@ -90,6 +90,8 @@ class Node:
         # ends.
         deadline = time.monotonic() + session_seconds(self._nodes.client) + REGISTER_SECONDS
         while (other := self._register_once()) is not None and not stop.is_set():
+            if not other.owner:
+                raise ConfigError(f"{left_node_lock(self._id)}, or give this one another node.id")
             if time.monotonic() > deadline:
                 who = f"process {other.text('processId') or '?'} on {other.text('hostName') or '?'}"
                 raise ConfigError(

@@ -25,6 +25,7 @@ from cdcbus.tasks.snapshots.direct import (
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of, wish, wishes_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.position.history import positions_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -201,7 +202,10 @@ def _give_up(client: KazooClient, task_id: str, load: DirectLoad, what: Wish, wh
         raise ConfigError(f"the direct load of task {task_id} is given up whole: name no table")
     nodes = TaskNodes(client)
     # A direct load holds the task's locks while it runs.
-    if nodes.locks(task_id):
+    locks = nodes.locks(task_id)
+    if left := left_lock(task_id, locks):
+        raise ConfigError(left)
+    if locks:
         raise ConfigError(f"the direct load of task {task_id} runs: end it by Ctrl-C first")
     desired = nodes.wanted(task_id)
     # Only the unfinished load keeps nodes from starting it.

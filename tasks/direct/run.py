@@ -67,7 +67,7 @@ from cdcbus.tasks.snapshots.direct import (
     void_direct_load,
 )
 from cdcbus.tasks.zookeeper.connection import connected
-from cdcbus.tasks.zookeeper.lock import guarded
+from cdcbus.tasks.zookeeper.lock import guarded, left_lock
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
@@ -174,7 +174,11 @@ def _refuse_held(client: KazooClient, task_id: str) -> None:
     itself."""
     if RESTARTED_VARIABLE in os.environ:
         return
-    if any(not is_gone(node.fields) for node in TaskNodes(client).locks(task_id).values()):
+    locks = TaskNodes(client).locks(task_id)
+    held = {swimlane: node for swimlane, node in locks.items() if not is_gone(node.fields)}
+    if left := left_lock(task_id, held):
+        raise ConfigError(left)
+    if held:
         raise ConfigError(
             f"task {task_id} is running, or being loaded: stop it first (cdcbus task stop "
             f"{task_id}), and start it once the load is done"

@@ -456,6 +456,15 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
     return None
 
 
+def left_lock(task_id: str, locks: Mapping[str, JsonNode]) -> str:
+    """A sentence about a lock, by swimlane, that is of no session, so that no command ends it;
+    empty where there is none."""
+    for swimlane, holder in locks.items():
+        if not holder.owner:
+            return f"{lock_path(task_id, swimlane)} is held by {described(holder)}"
+    return ""
+
+
 def described(holder: JsonNode) -> str:
     """The process that holds a lock, in words."""
     who = f"process {holder.text('processId') or '?'} on {holder.text('hostName') or '?'}"

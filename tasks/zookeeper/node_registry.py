@@ -117,10 +117,7 @@ class BusNodes:
         path = f"{NODES}/{node_id}/lock"
         if (lock := get_node(self.client, path)) is not None:
             if not _is_held(lock):
-                raise ConfigError(
-                    f"node {node_id} has a lock of porter's, which stays after its end: delete "
-                    f"{path} with zkCli if no porter runs as this node, then remove it"
-                )
+                raise ConfigError(f"{left_node_lock(node_id)}, then remove it")
             raise ConfigError(f"node {node_id} runs; end its process first, then remove it")
         with audited(self.client, by, "node rm", f"node {node_id}"):
             drop_tree(self.client, f"{NODES}/{node_id}")
@@ -209,6 +206,14 @@ def _is_held(lock: JsonNode | None) -> TypeGuard[JsonNode]:
     """Whether a process runs as the node. porter's locks are persistent: they stay after a crash,
     and no porter takes tasks of this bus."""
     return lock is not None and lock.owner != 0
+
+
+def left_node_lock(node_id: str) -> str:
+    """What to say of a node's lock that is of no session: also a copy of the tree can hold one."""
+    return (
+        f"node {node_id} has a lock in a persistent znode, as porter's are, which stays after its "
+        f"process's end: delete {NODES}/{node_id}/lock with zkCli if no porter runs as this node"
+    )
 
 
 def first_for(running: Mapping[str, str | None], environment: str) -> str | None:

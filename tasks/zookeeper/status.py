@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import ENDED, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import JsonNode, age_seconds
@@ -55,7 +56,8 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         stat = nodes.stat(task_id)
     except ConfigError as error:
         return Status(task_id, State.ERROR, str(error))
-    holder = next(iter(nodes.locks(task_id).values()), None)
+    locks = nodes.locks(task_id)
+    holder = next(iter(locks.values()), None)
     # A report from a process that does not hold the lock is of an earlier run.
     current = None
     if stat is not None and holder is not None and _is_of(stat, holder):
@@ -71,12 +73,15 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         told_at=stat.at if stat else "",
     )
     # A node's process names its node in the lock; one started by hand does not.
-    if claim is None and holder is not None and not holder.text("nodeId"):
+    left = left_lock(task_id, locks)
+    if claim is None and holder is not None and not left and not holder.text("nodeId"):
         return _by_hand(status, holder)
     if desired is None and claim is None:
         return status
     if desired is not None and desired.is_working:
         return _started(status, claim)
+    if claim is None and left:
+        return replace(status, state=State.STOPPED, reason=left)
     return _stopped(status, claim, holder)
 
 

@@ -30,7 +30,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import ROOT
-from cdcbus.tasks.zookeeper.lock import lock_path
+from cdcbus.tasks.zookeeper.lock import left_lock, lock_path
 from cdcbus.tasks.zookeeper.stat import Stat, stat_from_json, stat_to_json
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
@@ -154,9 +154,10 @@ class TaskNodes:
         raise PositionConflict(f"{path} holds another command by now, which counts")
 
     def claimed_by(self, task_id: str, watch: Watch | None = None) -> str | None:
-        """The node that has taken the task, if any."""
+        """The node that has taken the task, if any. A claim of no session, as a copy of the tree
+        can hold, is none: its node may not exist here."""
         node = get_node(self.client, f"{TASKS}/{task_id}/claim", watch)
-        if node is None:
+        if node is None or not node.owner:
             return None
         return node.text("nodeId") or "?"
 
@@ -286,7 +287,10 @@ class TaskNodes:
         """Deletes everything that ZooKeeper holds of a task. Raises PositionConflict when it runs,
         is claimed by a node, or may be at any moment."""
         path = f"{TASKS}/{task_id}"
-        if self.locks(task_id) or self.claimed_by(task_id):
+        locks = self.locks(task_id)
+        if left := left_lock(task_id, locks):
+            raise PositionConflict(f"task {task_id}: {left}")
+        if locks or self.claimed_by(task_id):
             raise PositionConflict(
                 f"task {task_id} is running; stop it first: cdcbus task stop {task_id}"
             )

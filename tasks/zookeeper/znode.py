@@ -210,13 +210,22 @@ def groups(names: Iterable[_T]) -> Iterator[list[_T]]:
 
 
 def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool:
-    """Creates the znode, which lives as long as the client's session; False when it exists."""
-    with reported(path):
-        try:
-            answer(client.create_async(path, orjson.dumps(fields), ephemeral=True, makepath=True))
-        except NodeExistsError:
-            return False
-    return True
+    """Creates the znode, which lives as long as the client's session; False when a session has it.
+    One of no session, as a copy of the tree can hold, is replaced: nothing would end it. Not for
+    locks: porter's are of no session."""
+    data = orjson.dumps(fields)
+    while True:
+        with reported(path), suppress(NodeExistsError):
+            answer(client.create_async(path, data, ephemeral=True, makepath=True))
+            return True
+        turn = turn_of(client, path)
+        holder = get_node(client, path)
+        # Otherwise it was deleted between the requests.
+        if turn is not None and holder is not None:
+            if holder.owner:
+                return False
+            if _follow(client, turn, holder, data):
+                return True
 
 
 def take_free(client: KazooClient, path: str, fields: Mapping[str, Any]) -> JsonNode | None:
@@ -254,9 +263,9 @@ def give_up(client: KazooClient, path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The folder of a znode of `take_free`, as it was before the holder was read. Its version
-    changes with each holder. That of the holder's znode says nothing about who it is: each new one
-    begins with 0."""
+    """The folder of a znode of `take_free`, or of one that `take_node` replaces, as it was before
+    the holder was read. Its version changes with each such holder. That of the holder's znode says
+    nothing about who it is: each new one begins with 0."""
 
     path: str
     data: bytes

@@ -89,15 +89,16 @@ class MemoryZooKeeper:
         # Of a real one no change has the number 0.
         self._numbers = count(1)
 
-    def put(self, path: str, fields: object) -> None:
-        """Writes as another client does; a text as it is."""
+    def put(self, path: str, fields: object, owner: int = 0) -> None:
+        """Writes as another client does; a text as it is. `owner`: its session, for an ephemeral
+        znode."""
         if isinstance(fields, str):
             data = fields.encode()
         elif isinstance(fields, bytes):
             data = fields
         else:
             data = orjson.dumps(fields)
-        self._make(path, data)
+        self._make(path, data, owner)
 
     def _make(self, path: str, data: bytes, owner: int = 0) -> None:
         self.nodes[path] = data

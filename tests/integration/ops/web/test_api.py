@@ -181,9 +181,8 @@ def test_a_reset_is_a_dry_run_unless_it_says_otherwise_and_is_undone(
         "offset undo",
     ]
     assert [each["by"] for each in position["history"]] == ["ada@127.0.0.1 by HTTP"] * 3
-    bus.client.create(
-        f"/datas/task/{load}/lock/{name}", b'{"processId":77,"hostName":"h"}', makepath=True
-    )
+    lock = b'{"processId":77,"hostName":"h"}'
+    bus.client.create(f"/datas/task/{load}/lock/{name}", lock, makepath=True, ephemeral=True)
     assert (
         "process 77 on h"
         in post(
@@ -271,8 +270,8 @@ def working(bus: Bus, task_id: str, swimlane: str, stat: Stat) -> None:
     assert wanted is not None
     bus.client.ensure_path(f"/datas/task/{task_id}")
     lock = json.dumps({"processId": stat.process_id, "nodeId": "n1"}).encode()
-    bus.client.create(f"/datas/task/{task_id}/lock/{swimlane}", lock, makepath=True)
-    bus.client.create(f"/datas/task/{task_id}/claim", b'{"nodeId":"n1"}')
+    bus.client.create(f"/datas/task/{task_id}/lock/{swimlane}", lock, makepath=True, ephemeral=True)
+    bus.client.create(f"/datas/task/{task_id}/claim", b'{"nodeId":"n1"}', ephemeral=True)
     state = {"state": stat.state, "order": wanted.order, "nodeId": "n1", "reason": stat.reason}
     bus.client.create(f"/datas/task/{task_id}/state", json.dumps(state).encode())
     bus.tasks.put_stat(task_id, stat)

@@ -208,7 +208,7 @@ def test_a_direct_load_is_shown_and_given_up_once_it_does_not_run(
     assert "Give it up" in said
     assert web.get("/api/tasks/242/snapshot").json()["is_direct"] is True
     lock = f"/datas/task/242/lock/{name}"
-    bus.client.create(lock, b'{"processId":77,"hostName":"h"}', makepath=True)
+    bus.client.create(lock, b'{"processId":77,"hostName":"h"}', makepath=True, ephemeral=True)
     refused = web.post("/tasks/242/snapshot/stop")
     assert (refused.status_code, "end it by Ctrl-C" in refused.text) == (409, True)
     bus.client.delete(lock)

@@ -15,7 +15,7 @@ from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.node import Node
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
 LOCK = "/datas/node/n1/lock"
 SESSION_SECONDS = 40.0
@@ -36,10 +36,12 @@ class Waiting(Event):
         return self.is_set()
 
 
-def register(monkeypatch: pytest.MonkeyPatch, gone_after: float) -> Waiting:
+def register(
+    monkeypatch: pytest.MonkeyPatch, gone_after: float, owner: int = SESSION + 1
+) -> Waiting:
     client: Any = MemoryZooKeeper()
     client.cdcbus_kept_seconds = SESSION_SECONDS
-    client.put(LOCK, {"processId": 5, "hostName": "other"})
+    client.put(LOCK, {"processId": 5, "hostName": "other"}, owner)
     stop = Waiting(client, gone_after)
     monkeypatch.setattr(node_module, "time", SimpleNamespace(monotonic=lambda: stop.now))
     Node(NodeSettings("n1", 9, Path(), {}), client)._register(stop)
@@ -77,3 +79,8 @@ def test_a_bug_at_one_task_does_not_keep_a_node_from_taking_others(
 def test_another_process_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="node n1 is process 5 on other already"):
         register(monkeypatch, 3600.0)
+
+
+def test_a_lock_of_no_session_is_no_process_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=f"a persistent znode, .* delete {LOCK} with zkCli"):
+        register(monkeypatch, 3600.0, owner=0)

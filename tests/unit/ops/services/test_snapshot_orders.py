@@ -19,7 +19,7 @@ from cdcbus.tasks.snapshots.direct import (
 )
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
 ORDERS = TableId("shop", "orders")
 POSITION = "/datas/task/7/position/lane"
@@ -133,6 +133,9 @@ def test_an_interrupted_direct_load_is_given_up_whole_and_only_while_it_does_not
     with pytest.raises(ConfigError, match="given up whole: name no table"):
         order_snapshot(zookeeper, "7", Wish(WishKind.STOP, ("shop.orders",)), "ann")
     zookeeper.put(LOCK, {})
+    with pytest.raises(ConfigError, match=f"{LOCK} is held by .*, in a persistent znode"):
+        order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
+    zookeeper.put(LOCK, {}, SESSION + 1)
     with pytest.raises(ConfigError, match="end it by Ctrl-C first"):
         order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
     assert direct_load(zookeeper, "7") is not None

@@ -63,6 +63,14 @@ def test_a_task_has_one_replay_at_a_time_and_holds_up_no_other(zookeeper: Memory
     assert other.replayed == 2
 
 
+def test_a_replay_of_no_session_keeps_nobody_from_replays(zookeeper: MemoryZooKeeper) -> None:
+    """As after the tree was copied by a tool that makes each znode a persistent one."""
+    zookeeper.put("/datas/task/7/replaying", {"by": "bob"})
+    topic = Topic()
+    replay(zookeeper, "7", topic)
+    assert (topic.replayed, is_held(zookeeper, "7")) == (1, False)
+
+
 def test_a_replay_at_whose_end_zookeeper_is_away_has_succeeded_and_the_next_one_begins(
     zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.direct import run
 from cdcbus.tasks.direct.given import given
 from cdcbus.tasks.snapshots.direct import DirectLoad
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 from tests.unit.tasks.direct.stand_ins import LOAD, ONE, ORDERS, Logs
 
 
@@ -74,3 +75,16 @@ def test_a_load_does_not_go_on_once_the_progress_of_a_table_is_lost(
     )
     with pytest.raises(ConfigError, match="was begun with 2 tables"):
         run._run(opened, (), 1, is_anew=False, others_later=False, told=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("owner", "said"), [(SESSION + 1, "stop it first"), (0, "in a persistent znode")]
+)
+def test_who_else_holds_the_tasks_lock_is_told_apart_from_a_lock_that_was_left(
+    owner: int, said: str
+) -> None:
+    client: Any = MemoryZooKeeper()
+    run._refuse_held(client, "7")
+    client.put("/datas/task/7/lock/orders", {"processId": 2, "hostName": "h"}, owner)
+    with pytest.raises(ConfigError, match=said):
+        run._refuse_held(client, "7")

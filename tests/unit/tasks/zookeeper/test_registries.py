@@ -146,7 +146,7 @@ def test_a_lock_that_porter_has_left_is_no_running_node(
     info = nodes.info("5")
     assert info is not None
     assert (info.status, info.host, nodes.running()) == ("away", "h", {})
-    with pytest.raises(ConfigError, match=rf"a lock of porter's.*delete {NODES}/5/lock with zkCli"):
+    with pytest.raises(ConfigError, match=rf"as porter's are.*delete {NODES}/5/lock with zkCli"):
         nodes.remove("5", "ann")
     assert nodes.register("6") is None
     with pytest.raises(ConfigError, match="node 6 runs; end its process first"):

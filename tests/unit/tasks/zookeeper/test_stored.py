@@ -3,7 +3,9 @@ operators or damage have left there."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -11,13 +13,15 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.control.commands import refuse_running
+from cdcbus.tasks.zookeeper import znode
 from cdcbus.tasks.zookeeper.audit import AUDIT, actions, audited
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.stat import Batch, Percentiles, Stat, TableCounts
 from cdcbus.tasks.zookeeper.status import status_of
 from cdcbus.tasks.zookeeper.tasks import FAILURES_KEPT, TASKS, Failure, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_nodes, put_nodes
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
 PATH = f"{TASKS}/7"
 
@@ -80,10 +84,43 @@ def test_a_claim_is_of_the_session_that_has_taken_it(
     assert (nodes.claimed_by("7"), nodes.is_mine("7")) == ("n1", True)
     nodes.release("7")
     assert nodes.claimed_by("7") is None
-    zookeeper.put(f"{PATH}/claim", '{"nodeId":"n2"}')
+    zookeeper.put(f"{PATH}/claim", '{"nodeId":"n2"}', SESSION + 1)
     assert not nodes.claim("7", "n1")
     nodes.release("7")
     assert nodes.claimed_by("7") == "n2"
+
+
+def test_a_claim_of_no_session_is_none_and_is_taken(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    """As after the tree was copied by a tool that makes each znode a persistent one."""
+    zookeeper.put(f"{PATH}/claim", '{"nodeId":"n2"}')
+    assert nodes.claimed_by("7") is None
+    assert nodes.claim("7", "n1")
+    assert (nodes.claimed_by("7"), nodes.is_mine("7")) == ("n1", True)
+    nodes.release("7")
+    zookeeper.put(f"{PATH}/claim", '{"nodeId":"n2"}')
+    nodes.remove("7")
+    assert nodes.ids() == []
+
+
+def test_of_two_who_take_a_claim_of_no_session_one_gets_it(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zookeeper.put(f"{PATH}/claim", '{"nodeId":"n0"}')
+    real = znode.get_node
+
+    def meanwhile(client: Any, path: str) -> Any:
+        found = real(client, path)
+        monkeypatch.setattr(znode, "get_node", real)
+        with monkeypatch.context() as other:
+            other.setattr(zookeeper, "client_id", (SESSION + 1, b""))
+            assert nodes.claim("7", "n2")
+        return found
+
+    monkeypatch.setattr(znode, "get_node", meanwhile)
+    assert not nodes.claim("7", "n1")
+    assert (nodes.claimed_by("7"), nodes.is_mine("7")) == ("n2", False)
 
 
 def test_what_a_node_saw_comes_back_as_it_was(nodes: TaskNodes) -> None:
@@ -184,9 +221,35 @@ def test_how_long_a_task_is_silent_is_known_without_its_lock_and_not_between_two
 
 
 def test_a_task_that_runs_is_not_removed(nodes: TaskNodes, zookeeper: MemoryZooKeeper) -> None:
-    zookeeper.put(f"{lock_path('7')}/orders", '{"processId":2}')
+    zookeeper.put(f"{lock_path('7')}/orders", '{"processId":2}', SESSION + 1)
     with pytest.raises(PositionConflict, match="is running; stop it first"):
         nodes.remove("7")
+
+
+LEFT = f"{lock_path('7')}/orders is held by process 2 on h (node n2), in a persistent znode"
+
+
+def test_a_lock_of_no_session_is_named_as_no_command_ends_it(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    lock = {"processId": 2, "hostName": "h", "nodeId": "n2"}
+    zookeeper.put(f"{lock_path('7')}/orders", lock)
+    nodes.want("7", False, "ann")
+    nodes.put_run("7", Run(State.WORKING, node_id="n2"))
+    found = status_of(nodes, "7")
+    assert (found.state, found.reason.startswith(LEFT)) == (State.STOPPED, True)
+    for refused in (nodes.remove, partial(refuse_running, nodes.client, is_live=False)):
+        with pytest.raises(PositionConflict, match=re.escape(LEFT)):
+            refused("7")
+
+
+def test_nobody_runs_a_task_by_hand_in_no_session(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    zookeeper.put(f"{lock_path('7')}/orders", {"processId": 2})
+    assert not status_of(nodes, "7").is_by_hand
+    zookeeper.put(f"{lock_path('7')}/orders", {"processId": 2}, SESSION + 1)
+    assert status_of(nodes, "7").is_by_hand
 
 
 def test_a_task_that_a_node_may_take_at_any_moment_is_not_removed(
