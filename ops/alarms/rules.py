@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cdcbus.ops.alarms.limits import Limits
@@ -10,6 +10,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.verify.last import Begun, LastVerify, sentence_of_different, sentence_of_unproved
 from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.tasks import Run
 
 # Tasks report every 5 s, and every 15 s while idle, so several reports were missed by then.
 SILENT_SECONDS = 60.0
@@ -24,6 +25,10 @@ START_HOLDS = 3
 LATE_SECONDS = 3600.0
 # A verify of large tables takes hours, and waits for those of the node's other tasks.
 OVERDUE_HOLD_SECONDS = 86_400.0
+# This many restarts after failures within RESTARTS_SECONDS are an alarm, which stays for as long
+# after the last of them.
+RESTARTS = 3
+RESTARTS_SECONDS = 3600.0
 AT_REST = (State.NEW, State.STOPPED, State.DONE)
 
 
@@ -32,7 +37,8 @@ class Seen:
     """A task as observed at `now`, epoch seconds. `is_wanted`: operators want it to work.
     `stat`: as in `Status`. `told_seconds`: since the last report of its process, as far as was
     seen. `verified`: the result of the last verify, None where the task is not verified by
-    schedule; `begun`: when the schedule last began one, None before that."""
+    schedule; `begun`: when the schedule last began one, None before that. `run`: the task as its
+    node last saw it, since its last start by an operator; `failure`: its last failure."""
 
     now: float
     state: State
@@ -43,6 +49,8 @@ class Seen:
     task_id: str = ""
     verified: LastVerify | None = None
     begun: Begun | None = None
+    run: Run | None = None
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,7 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         hold_seconds = START_HOLDS * limits.hold_seconds
         yield condition("starting", f"it was started and is not at work yet{why}", hold_seconds)
     if seen.state not in AT_REST:
+        yield from _of_restarts(seen, condition)
         yield from _of_verify(seen, limits, condition)
     # Only a task at work has figures that are true now.
     if seen.state not in (State.WORKING, State.RETRYING):
@@ -99,6 +108,25 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         return  # the report is too old to say more
     if seen.stat is not None:
         yield from _of_work(seen, seen.stat, limits, condition)
+
+
+def _of_restarts(seen: Seen, condition: Callable[..., Condition]) -> Iterator[Condition]:
+    """Failures between which it works: each pause may be too short for the alarm `retrying`."""
+    if seen.run is None or not _are_too_many(seen.run.restarted_at, seen.now):
+        return
+    sentence = (
+        f"it fails again and again: {seen.run.all_restarts:,} restarts after failures since an "
+        f"operator started it; its last failure: {seen.failure or 'no reason is known'}"
+    )
+    yield condition("restarts", _shortened(sentence), 0)
+
+
+def _are_too_many(restarted_at: Sequence[int], now: float) -> bool:
+    for first, last in zip(restarted_at, restarted_at[RESTARTS - 1 :], strict=False):
+        # One in the future is of a clock that was ahead.
+        if last - first <= RESTARTS_SECONDS and 0 <= now - last < RESTARTS_SECONDS:
+            return True
+    return False
 
 
 def _of_verify(

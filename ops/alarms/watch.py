@@ -194,6 +194,12 @@ class Watch:
         if limits.is_verified:
             nodes = VerifyNodes(self.client)
             verified, begun = nodes.last(status.task_id), nodes.begun(status.task_id)
+        run, failure = status.run, ""
+        # One from before the last command tells nothing of this start.
+        if run is not None and (status.is_by_hand or run.order != status.order):
+            run = None
+        if run is not None and run.restarted_at and (failures := tasks.errors(status.task_id)):
+            failure = failures[-1].sentence
         return Seen(
             now=now,
             state=status.state,
@@ -204,6 +210,8 @@ class Watch:
             task_id=status.task_id,
             verified=verified,
             begun=begun,
+            run=run,
+            failure=failure,
         )
 
     def _told_seconds(self, status: Status) -> float:

@@ -34,8 +34,9 @@ class NodeSettings:
 class HeldTask:
     """A task of this node. `process` None: it waits until `start_at`. `stop_by`: it was asked to
     stop, and is killed at that time; 0: it was not asked. `last_run`: the state in which it is
-    given back, None: another node has it. `is_commanded`: operators may want something else of it
-    by now, or another node may have it; `is_reported`: it has reported its state."""
+    given back, None: another node has it. `listed_since`: a failure that is listed since then is
+    the one that it has now. `is_commanded`: operators may want something else of it by now, or
+    another node may have it; `is_reported`: it has reported its state."""
 
     offer: Offer
     run: Run
@@ -45,6 +46,7 @@ class HeldTask:
     worked_since: float = 0.0
     stop_by: float = 0.0
     last_run: Run | None = None
+    listed_since: str = ""
     # True at first, so that the first look reads ZooKeeper and sets the watches.
     is_commanded: bool = True
     is_reported: bool = True

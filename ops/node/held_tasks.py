@@ -258,6 +258,8 @@ class HeldTasks:
         else:
             # Code 0 without DONE: a SIGTERM that this node has not sent.
             number = -code or signal.SIGTERM
+            # Unlike an error, which the process may have listed itself.
+            held.listed_since = now()
             self._failed(task_id, held, f"ended by signal {number} from outside", -number)
 
     def _is_done(self, task_id: str, process: TaskProcess | SparkTask) -> bool:
@@ -272,14 +274,15 @@ class HeldTasks:
         return stat is not None and stat.process == process.token and stat.state is State.DONE
 
     def _retry(self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask) -> None:
-        """Starts a task again that ended through no fault of its own; this counts as no restart."""
+        """Starts a task again that ended through no fault of its own; `restartRetries` does not
+        limit that."""
         held.start_at = time.monotonic() + FAULTLESS_PAUSE_SECONDS
         held.worked_since = 0.0
+        held.listed_since = now()
         reason = process.last_words() or "its Spark application was killed because of another task"
         LOG.warning("task %s: %s; it is started again", task_id, reason)
-        self._put(
-            task_id, held, replace(held.run, state=State.RETRYING, reason=reason, since=now())
-        )
+        run = replace(held.run, state=State.RETRYING, reason=reason, since=now())
+        self._put(task_id, held, run.restarted(time.time()), held.listed_since)
 
     def _failed(self, task_id: str, held: HeldTask, reason: str, code: int) -> None:
         offer = held.offer
@@ -309,7 +312,7 @@ class HeldTasks:
             pause,
         )
         run = replace(held.run, state=State.RETRYING, reason=reason, restarts=restarts, since=now())
-        self._put(task_id, held, run)
+        self._put(task_id, held, run.restarted(time.time()), held.listed_since)
 
     def _give_back(self, task_id: str, held: HeldTask) -> None:
         # First of all: if ZooKeeper is unreachable now, the task must not be restarted here.
@@ -319,7 +322,7 @@ class HeldTasks:
             # The state before the claim: a node that finds the task free must see that it has
             # ended.
             if held.last_run is not None:
-                self._nodes.put_run(task_id, held.last_run)
+                self._nodes.put_run(task_id, held.last_run, held.listed_since)
             self._nodes.release(task_id)
             # Last, as it is only for charts, and must not keep the task from other nodes.
             if held.last_run is not None:
@@ -342,6 +345,7 @@ class HeldTasks:
             replace(held.run, state=State.STARTING, since=now(), given=was_given),
         )
         held.started_at = time.monotonic()
+        held.listed_since = now()
         try:
             held.process = self._started(task_id, held.offer, log)
         except OSError as error:
@@ -390,8 +394,8 @@ class HeldTasks:
             run = replace(held.run, state=stat.state, reason=stat.reason, since=now())
             self._put(task_id, held, run)
 
-    def _put(self, task_id: str, held: HeldTask, run: Run) -> None:
-        self._nodes.put_run(task_id, run)
+    def _put(self, task_id: str, held: HeldTask, run: Run, listed_since: str = "") -> None:
+        self._nodes.put_run(task_id, run, listed_since)
         held.run = run
         self._note(task_id, run)
 
@@ -423,4 +427,7 @@ def _swimlanes_of(tasks: Iterable[HeldTask]) -> int:
 
 
 def _run(held: HeldTask, state: State, order: int, reason: str = "") -> Run:
-    return replace(held.run, state=state, order=order, reason=reason, restarts=0, since=now())
+    run = replace(held.run, state=state, order=order, reason=reason, restarts=0, since=now())
+    if order != held.run.order:
+        run = replace(run, all_restarts=0, restarted_at=())
+    return run

@@ -185,24 +185,30 @@ class Node:
             if before.state is State.DONE or not self._is_given_anew(task_id, before):
                 return False
             LOG.info("task %s was given another text or position: it is started again", task_id)
-            before = None
+            before = replace(before, restarts=0)
         fresh = self._fresh_run(task_id, desired)
+        # A task that moves to another node while it keeps failing keeps its counts.
+        if before is not None:
+            fresh = replace(
+                fresh,
+                restarts=before.restarts,
+                all_restarts=before.all_restarts,
+                restarted_at=before.restarted_at,
+            )
         try:
             offer = self._read_offer(task_id)
         except ConfigError as error:
             # Only the node that gets the claim writes the error, so that nodes do not overwrite
             # each other.
             if self._tasks.claim(task_id, self._id):
-                self._tasks.put_run(task_id, replace(fresh, state=State.ERROR, reason=str(error)))
+                failed = replace(fresh, state=State.ERROR, reason=str(error))
+                self._tasks.put_run(task_id, failed, listed_since=fresh.since)
                 self._tasks.release(task_id)
             return True
         # Asked before the claim, as other nodes leave a claimed task alone.
         if not self._can_run(offer, free) or not self._tasks.claim(task_id, self._id):
             return False
         self._complain(task_id, "")
-        # A task that moves to another node while it keeps failing keeps its count.
-        if before is not None:
-            fresh = replace(fresh, restarts=before.restarts)
         self._held.take(task_id, offer, fresh)
         return True
 

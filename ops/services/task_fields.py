@@ -17,7 +17,7 @@ def as_fields(status: Status) -> dict[str, object]:
         "node_id": status.node_id,
         "is_by_hand": status.is_by_hand,
         "since": run.since if run else "",
-        "restarts": run.restarts if run else 0,
+        "restarts": run.all_restarts if run else 0,
         "open_letters": status.open_dead_letters,
         "progress": asdict(stat) if stat else None,
     }

@@ -201,7 +201,7 @@ def of_task(status: Status, failures: list[Failure]) -> Iterator[Sample]:
     yield "cdcbus_task_state", (status.task_id, status.state), 1
     if status.node_id:
         yield "cdcbus_task_on_node", (status.task_id, status.node_id), 1
-    yield "cdcbus_task_restarts", task, status.run.restarts if status.run else 0
+    yield "cdcbus_task_restarts", task, status.run.all_restarts if status.run else 0
     yield "cdcbus_task_open_letters", task, status.open_dead_letters
     if failures:
         yield "cdcbus_task_last_failure_timestamp_seconds", task, _epoch(failures[-1].at)

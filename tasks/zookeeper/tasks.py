@@ -54,6 +54,8 @@ WORKING, STOPPED = "WORKING", "STOPPED"
 # Until the next command.
 ENDED = (State.DONE, State.ERROR)
 FAILURES_KEPT = 20
+# Of three in an hour, no more than two others can be later, unless these are three in an hour, too.
+RESTARTS_KEPT = 5
 # A sentence can name a GTID set of hundreds of kilobytes, and FAILURES_KEPT of them must stay below
 # ZooKeeper's limit of 1 MB.
 SENTENCE_CHARACTERS = 4000
@@ -71,8 +73,10 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A task as its node last saw it. `restarts`: the number of restarts after failures. `host` and
-    `log`: where its log file is. `given`: what operators had given it when it was started."""
+    """A task as its node last saw it. `restarts`: the number of restarts after failures in a row.
+    `host` and `log`: where its log file is. `given`: what operators had given it when it was
+    started. `all_restarts`: after failures, since an operator started it; `restarted_at`: when the
+    last RESTARTS_KEPT of them were, in epoch seconds."""
 
     state: State
     reason: str = ""
@@ -83,6 +87,13 @@ class Run:
     restarts: int = 0
     since: str = ""
     given: str = ""
+    all_restarts: int = 0
+    restarted_at: tuple[int, ...] = ()
+
+    def restarted(self, at: float) -> Run:
+        """The run with one more restart after a failure."""
+        times = (*self.restarted_at, int(at))[-RESTARTS_KEPT:]
+        return replace(self, all_restarts=self.all_restarts + 1, restarted_at=times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +195,7 @@ class TaskNodes:
         if node is None:
             return None
         node.usable()
+        restarts = node.number("restarts")
         return Run(
             _state(node, f"{TASKS}/{task_id}/state"),
             node.text("reason"),
@@ -191,20 +203,23 @@ class TaskNodes:
             node.text("nodeId"),
             node.text("host"),
             node.text("log"),
-            node.number("restarts"),
+            restarts,
             node.text("since"),
             node.text("given"),
+            # An earlier version does not write it.
+            node.number("allRestarts", restarts),
+            _whole_numbers(node.fields.get("restartedAt")),
         )
 
-    def put_run(self, task_id: str, run: Run) -> None:
-        """Writes the state, and adds a failure to the list; if the task waits for a person, also to
-        porter's znodes."""
+    def put_run(self, task_id: str, run: Run, listed_since: str = "") -> None:
+        """Writes the state, and adds a failure to the list, see `add_failure`; if the task waits
+        for a person, also to porter's znodes."""
         run = replace(run, reason=_shortened(run.reason))
         put_node(
             self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **camel_case_fields(run)}
         )
         if run.state in (State.RETRYING, State.ERROR) and run.reason:
-            self.add_failure(task_id, f"node {run.node_id}", run.reason, is_again=False)
+            self.add_failure(task_id, f"node {run.node_id}", run.reason, listed_since)
         if run.state is State.ERROR:
             # porter has an error znode for each swimlane, not for each task.
             for swimlane in self.swimlanes(task_id):
@@ -230,19 +245,21 @@ class TaskNodes:
         return failures
 
     def add_failure(
-        self, task_id: str, place: str, sentence: str, *, is_again: bool = True
+        self, task_id: str, place: str, sentence: str, listed_since: str | None = None
     ) -> None:
         """Adds a failure. One with the same sentence as the last is counted, not listed twice.
-        `is_again` False: it may be the very same failure, and is not counted either."""
+        `listed_since`: where the last was listed since then, empty: at any time, it is the very
+        same failure, which is not counted either."""
         failures = self.errors(task_id)
         # Before comparing, so that a failure after a longer pause counts as the same.
         sentence = _shortened(without_pause(sentence))
-        times = 1
+        times, at = 1, now()
         if failures and failures[-1].sentence == sentence:
-            if not is_again:
+            # One that is later than now is of a clock that was ahead.
+            if listed_since is not None and listed_since <= failures[-1].at <= at:
                 return
             times += failures.pop().times
-        failures.append(Failure(now(), place, sentence, times))
+        failures.append(Failure(at, place, sentence, times))
         kept = [astuple(failure) for failure in failures[-FAILURES_KEPT:]]
         put_node(self.client, f"{TASKS}/{task_id}/error", {"failures": kept})
 
@@ -348,3 +365,11 @@ def _state(node: JsonNode, path: str) -> State:
         return State(node.text("state"))
     except ValueError as error:
         raise ConfigError(f"{path} names no state; delete it with zkCli") from error
+
+
+def _whole_numbers(stored: object) -> tuple[int, ...]:
+    """The whole numbers of a list; none of anything else."""
+    if not isinstance(stored, list):
+        return ()
+    # `type` and not `isinstance`, as a bool would pass for an int.
+    return tuple(each for each in stored if type(each) is int)

@@ -88,4 +88,16 @@ def lasting(cell: Cell) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
         Victim.QUORUM,
     ):
         may.add((LOAD, "late-records"))
+    # Three of them within an hour are of several cells.
+    if (cell.victim, cell.fault) == (Victim.FETCH, Fault.KILL):
+        may.add((FETCH, "restarts"))
+    # The process of consumer tasks is also restarted where it cannot prove its locks.
+    if cell.victim in (
+        Victim.CONSUMER,
+        Victim.SPARK,
+        Victim.ZOOKEEPER,
+        Victim.ZOOKEEPER_LEADER,
+        Victim.QUORUM,
+    ):
+        may.add((LOAD, "restarts"))
     return must, may

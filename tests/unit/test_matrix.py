@@ -105,3 +105,11 @@ def test_a_process_may_send_records_after_its_lock_is_lost_with_the_quorum() -> 
     assert list(undocumented(Cell(Victim.ZOOKEEPER_LEADER, Fault.KILL, Load.STEADY), 30, late)) == [
         "load had the alarm late-records"
     ]
+
+
+def test_a_task_may_be_restarted_too_often_in_cells_that_restart_it() -> None:
+    often = Seen(alarms={("fetch", "restarts")})
+    assert list(undocumented(Cell(Victim.FETCH, Fault.KILL, Load.IDLE), 30, often)) == []
+    assert list(undocumented(Cell(Victim.CONSUMER, Fault.KILL, Load.IDLE), 30, often)) == [
+        "fetch had the alarm restarts"
+    ]

@@ -162,8 +162,8 @@ def _print_status(
     click.echo(sentence)
     if found.reason:
         click.echo(f"  {found.reason}")
-    if run and run.restarts:
-        click.echo(f"  started again after failures: {run.restarts}")
+    if run and run.all_restarts:
+        click.echo(f"  started again after failures: {run.all_restarts}")
     for swimlane, holder in locks.items():
         click.echo(f"  {swimlane}: {holder}")
     if stat is not None:

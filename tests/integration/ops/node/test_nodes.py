@@ -336,6 +336,9 @@ def test_a_task_that_ends_again_and_again_waits_for_a_person_in_the_end(
     wait_until(lambda: bus.runner(fetch) not in (0, first), "it to be started again")
     os.kill(bus.runner(fetch), signal.SIGKILL)
     wait_until(lambda: bus.status(fetch).state is State.ERROR, "the node to give up")
+    wait_until(lambda: [each.times for each in bus.tasks.errors(fetch)] == [2], "both to count")
+    run = bus.status(fetch).run
+    assert run is not None and run.all_restarts == 1
     wait_until(lambda: bus.runner(fetch) == 0, "its lock to go")
     bus("task", "start", fetch)
     bus("task", "stop", fetch)

@@ -13,6 +13,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.verify.last import Begun, LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.tasks import Run
 
 LIMITS = Limits()
 FINE = Stat(
@@ -134,6 +135,42 @@ def test_three_silent_sources_of_four_are_three_conditions() -> None:
 )
 def test_the_state_of_a_task_is_looked_at(seen: Seen, expected: list[str]) -> None:
     assert rules(seen) == expected
+
+
+HOUR = 3600
+
+
+@pytest.mark.parametrize(
+    ("ago", "expected"),
+    [
+        ((), []),
+        ((10,), []),
+        ((20, 10), []),
+        ((HOUR, 20, 0), ["restarts"]),
+        ((HOUR + 1, 20, 0), []),
+        # It lasts for an hour after the last of three.
+        ((HOUR + 300, HOUR + 150, HOUR - 1), ["restarts"]),
+        ((HOUR + 300, HOUR + 150, HOUR), []),
+        # Nor does a later one end it, or the end of two that are.
+        ((5000, 4800, 3500, 100, 0), ["restarts"]),
+        # of a clock that was ahead
+        ((20, 10, -500), []),
+    ],
+)
+def test_restarts_again_and_again_are_wrong_though_it_works_in_between(
+    ago: tuple[int, ...], expected: list[str]
+) -> None:
+    times = tuple(int(WORKING.now) - each for each in ago)
+    run = Run(State.WORKING, all_restarts=14, restarted_at=times)
+    seen = replace(WORKING, run=run, failure="ended by signal 9 from outside")
+    assert rules(seen) == expected
+    assert rules(replace(seen, state=State.STOPPED)) == []
+    for each in conditions(seen, LIMITS):
+        assert each.hold_seconds == 0
+        assert each.sentence == (
+            "it fails again and again: 14 restarts after failures since an operator started it; "
+            "its last failure: ended by signal 9 from outside"
+        )
 
 
 def test_a_condition_says_numbers_and_how_long_it_must_last() -> None:

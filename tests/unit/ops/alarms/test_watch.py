@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -265,6 +266,24 @@ def test_a_table_that_differs_is_an_alarm_though_the_limits_cannot_be_read() -> 
     bus.look()
     alarms, _ = AlarmNodes(client).get("7")
     assert "unequal" in alarms.alarms
+
+
+def test_a_task_that_is_killed_again_and_again_is_told_of_until_it_is_started_again() -> None:
+    bus = Stuck()
+    client: Any = bus
+    run = bus.tasks.run("7")
+    assert run is not None
+    for _ in range(3):
+        run = run.restarted(time.time())
+        bus.tasks.add_failure("7", "node n1", "ended by signal 9 from outside")
+        bus.tasks.put_run("7", run)
+    bus.look()
+    alarm = AlarmNodes(client).get("7")[0].raised["restarts"]
+    assert "3 restarts" in alarm.sentence and alarm.sentence.endswith("signal 9 from outside")
+    bus.tasks.want("7", True, "ann")
+    for _ in range(2):  # it is over, and has been for as long as it must
+        bus.look()
+    assert "restarts" not in AlarmNodes(client).get("7")[0].alarms
 
 
 @pytest.mark.parametrize(

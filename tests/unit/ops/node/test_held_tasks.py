@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kazoo.exceptions import QuotaExceededError
 
 from cdcbus.ops.alarms.complaints import Complaints
+from cdcbus.ops.node import held_tasks
 from cdcbus.ops.node.held_task import HeldTask, NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks
 from cdcbus.ops.services.offer import Offer
+from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper import tasks
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
+from cdcbus.tasks.zookeeper.znode import STAMP
 from tests.support.processes.no_threads import is_left, started_processes, without_threads
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
@@ -123,6 +128,117 @@ def test_a_damaged_report_does_not_keep_a_task_from_being_stopped(
     held.tasks["7"] = HeldTask(Offer(("a",)), last, process=process, stop_by=1.0, last_run=last)
     held.care()
     assert held.tasks == {}
+
+
+class Clock:
+    """Both the wall clock and the monotonic one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 1_795_600_000.0
+        for module in (held_tasks, tasks):
+            monkeypatch.setattr(module, "now", self.stamp)
+        times = SimpleNamespace(time=lambda: self.seconds, monotonic=lambda: self.seconds)
+        monkeypatch.setattr(held_tasks, "time", times)
+
+    def stamp(self) -> str:
+        return f"{datetime.fromtimestamp(self.seconds, UTC):{STAMP}}"
+
+
+def ended(held: HeldTasks, code: int, words: str = "", is_faultless: bool = False) -> None:
+    """Task 7 has worked for long when its process ends."""
+    task = held.tasks["7"]
+    task.worked_since = 1.0
+    task.process = process = cast(
+        Any,
+        SimpleNamespace(
+            ended=lambda: code,
+            kill=lambda: None,
+            last_words=lambda: words,
+            is_faultless=is_faultless,
+            token="1",
+        ),
+    )
+    held._ended("7", task, process, code)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.mark.parametrize("is_faultless", [False, True])
+def test_each_time_that_a_task_is_killed_counts_with_its_time(
+    held: HeldTasks, clock: Clock, is_faultless: bool
+) -> None:
+    """It can report nothing then, and works again for longer than failures are counted on."""
+    nodes = TaskNodes(held._nodes.client)
+    assert nodes.claim("7", "n1")
+    held.tasks["7"] = HeldTask(Offer(("a",)), Run(State.WORKING, node_id="n1"))
+    first = int(clock.seconds)
+    ended(held, -9, is_faultless=is_faultless)
+    clock.seconds += 150
+    ended(held, -9, is_faultless=is_faultless)
+    [failure] = nodes.errors("7")
+    assert (failure.times, failure.at) == (2, clock.stamp())
+    run = nodes.run("7")
+    assert run is not None
+    assert (run.restarts, run.all_restarts) == (0 if is_faultless else 1, 2)
+    assert run.restarted_at == (first, first + 150)
+
+
+def test_a_kill_after_which_a_task_is_not_started_again_counts_once(
+    held: HeldTasks, clock: Clock, zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = TaskNodes(held._nodes.client)
+    assert nodes.claim("7", "n1")
+    nodes.add_failure("7", "node n1", "ended by signal 9 from outside")
+    clock.seconds += 150
+    held.tasks["7"] = HeldTask(Offer(("a",), restart_retries=0), Run(State.WORKING, node_id="n1"))
+
+    def lose(*_: object) -> None:
+        raise PositionUnavailable("the answer is lost")
+
+    with monkeypatch.context() as away:
+        away.setattr(TaskNodes, "release", lose)
+        with pytest.raises(PositionUnavailable):
+            ended(held, -9)
+    clock.seconds += 1
+    held.care()  # it is given back again
+    assert held.tasks == {}
+    assert [failure.times for failure in nodes.errors("7")] == [2]
+
+
+def test_an_error_counts_once_whether_the_process_has_listed_it_or_not(
+    held: HeldTasks, clock: Clock
+) -> None:
+    nodes = TaskNodes(held._nodes.client)
+    assert nodes.claim("7", "n1")
+    held.tasks["7"] = HeldTask(Offer(("a",)), Run(State.WORKING, node_id="n1"))
+    for number, is_listed in enumerate((True, True, False, False), 1):
+        held.tasks["7"].listed_since = clock.stamp()  # as at its start
+        clock.seconds += 150
+        if is_listed:
+            nodes.add_failure("7", "node n1", "no such thing")
+        ended(held, 1, "no such thing")
+        [failure] = nodes.errors("7")
+        assert (failure.times, failure.at) == (number, clock.stamp())
+        clock.seconds += 1
+
+
+def test_another_command_begins_to_count_restarts_anew(
+    held: HeldTasks, zookeeper: MemoryZooKeeper
+) -> None:
+    nodes = TaskNodes(held._nodes.client)
+    for is_working in (True, False):
+        assert nodes.claim("7", "n1")
+        run = Run(State.RETRYING, order=1).restarted(5.0)
+        held.tasks["7"] = HeldTask(Offer(("a",)), run)
+        nodes.want("7", is_working, "ann")
+        held.care()  # it is stopped
+        held.care()  # and given back
+        last = nodes.run("7")
+        assert last is not None
+        assert (last.all_restarts, last.restarted_at) == (0, ())
 
 
 def test_tasks_are_given_back_when_a_node_ends(held: HeldTasks, zookeeper: MemoryZooKeeper) -> None:

@@ -3,6 +3,7 @@ which tasks it takes where one cannot be looked at."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from cdcbus.ops.node import node as node_module
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.node import Node
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
 LOCK = "/datas/node/n1/lock"
@@ -74,6 +76,29 @@ def test_a_bug_at_one_task_does_not_keep_a_node_from_taking_others(
     node._take_one()
     assert considered == ["7", "8"]
     assert "task 7: unexpected RuntimeError; please report it" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("state", "given", "counts"),
+    [(State.RETRYING, "", (2, 14)), (State.ERROR, "99", (0, 14))],  # the latter is given anew
+)
+def test_a_task_that_fails_keeps_its_counts_on_another_node(
+    monkeypatch: pytest.MonkeyPatch, state: State, given: str, counts: tuple[int, int]
+) -> None:
+    client: Any = MemoryZooKeeper()
+    client.put("/datas/task/7/dist/t", {"consumer": {"consumerName": "CanalFetch"}})
+    tasks = TaskNodes(client)
+    tasks.want("7", True, "ann")
+    desired = tasks.wanted("7")
+    assert desired is not None
+    before = Run(state, order=desired.order, restarts=2, all_restarts=14, given=given)
+    tasks.put_run("7", replace(before, restarted_at=(5,)))
+    node = Node(NodeSettings("n1", 9, Path(), {}), client)
+    taken: list[Run] = []
+    monkeypatch.setattr(node._held, "take", lambda _, __, run: taken.append(run))
+    node._take_one()
+    [run] = taken
+    assert ((run.restarts, run.all_restarts), run.restarted_at) == (counts, (5,))
 
 
 def test_another_process_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

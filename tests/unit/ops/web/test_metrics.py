@@ -44,7 +44,7 @@ STATUS = Status(
     "shop",
     State.WORKING,
     node_id="n1",
-    run=Run(State.WORKING, restarts=2),
+    run=Run(State.WORKING, restarts=2, all_restarts=14),
     stat=STAT,
     open_dead_letters=4,
     told_at=STAT.at,
@@ -127,7 +127,7 @@ def test_values_are_those_of_the_task() -> None:
         for name, labels, value in of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")])
     }
     assert values["cdcbus_task_state", "shop", "WORKING"] == 1
-    assert values["cdcbus_task_restarts", "shop"] == 2
+    assert values["cdcbus_task_restarts", "shop"] == 14
     assert values["cdcbus_task_last_failure_timestamp_seconds", "shop"] == 1714532645
     assert values["cdcbus_task_delay_seconds", "shop", "source_to_kafka", "0.99"] == 0.3
     assert values["cdcbus_task_stage_seconds", "shop", "apply"] == 0.25

@@ -19,7 +19,14 @@ from cdcbus.tasks.zookeeper.audit import AUDIT, actions, audited
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.stat import Batch, Percentiles, Stat, TableCounts
 from cdcbus.tasks.zookeeper.status import status_of
-from cdcbus.tasks.zookeeper.tasks import FAILURES_KEPT, TASKS, Failure, Run, TaskNodes
+from cdcbus.tasks.zookeeper.tasks import (
+    FAILURES_KEPT,
+    RESTARTS_KEPT,
+    TASKS,
+    Failure,
+    Run,
+    TaskNodes,
+)
 from cdcbus.tasks.zookeeper.znode import get_nodes, put_nodes
 from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
@@ -125,8 +132,29 @@ def test_of_two_who_take_a_claim_of_no_session_one_gets_it(
 
 def test_what_a_node_saw_comes_back_as_it_was(nodes: TaskNodes) -> None:
     run = Run(State.RETRYING, "away", 12, "n1", "host", "/logs/7.log", 3, "2026-11-25 10:00:00")
+    run = replace(run, all_restarts=14, restarted_at=(1_795_600_000, 1_795_600_150))
     nodes.put_run("7", run)
     assert nodes.run("7") == run
+
+
+def test_restarts_of_an_earlier_version_are_counted_on_and_damaged_times_are_none(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    zookeeper.put(f"{PATH}/state", {"state": "WORKING", "restarts": 3})
+    run = nodes.run("7")
+    assert run is not None
+    assert (run.all_restarts, run.restarted_at) == (3, ())
+    zookeeper.put(f"{PATH}/state", {"state": "WORKING", "restartedAt": [1, "x", True, None]})
+    damaged = nodes.run("7")
+    assert damaged is not None and damaged.restarted_at == (1,)
+
+
+def test_as_many_times_of_restarts_are_kept_as_are_looked_at() -> None:
+    run = Run(State.RETRYING)
+    for at in range(RESTARTS_KEPT + 2):
+        run = run.restarted(at + 0.5)
+    assert run.all_restarts == RESTARTS_KEPT + 2
+    assert run.restarted_at == tuple(range(2, RESTARTS_KEPT + 2))
 
 
 def test_a_failure_that_repeats_is_counted_and_the_oldest_ones_are_forgotten(
@@ -135,12 +163,19 @@ def test_a_failure_that_repeats_is_counted_and_the_oldest_ones_are_forgotten(
     nodes.add_failure("7", "node n1", "away; trying again in 1 s")
     nodes.add_failure("7", "node n1", "away; trying again in 2 s")
     assert [(each.sentence, each.times) for each in nodes.errors("7")] == [("away", 2)]
-    nodes.add_failure("7", "node n1", "away", is_again=False)
-    assert nodes.errors("7")[0].times == 2
+    for since in ("", nodes.errors("7")[0].at):
+        nodes.add_failure("7", "node n1", "away", listed_since=since)
+        assert nodes.errors("7")[0].times == 2
+    nodes.add_failure("7", "node n1", "away", listed_since="9999-01-01 00:00:00")
+    assert nodes.errors("7")[0].times == 3
     for number in range(FAILURES_KEPT):
         nodes.add_failure("7", "node n1", f"failure {number}")
     kept = nodes.errors("7")
     assert (len(kept), kept[0].sentence) == (FAILURES_KEPT, "failure 0")
+    # of a clock that was ahead
+    zookeeper.put(f"{PATH}/error", {"failures": [["9999-01-01 00:00:00", "n1", "away", 1]]})
+    nodes.add_failure("7", "node n1", "away", listed_since="2026-11-25 10:00:00")
+    assert nodes.errors("7")[0].times == 2
     zookeeper.put(f"{PATH}/error", '{"failures":[["at","n1","said",2],["damaged"],7]}')
     assert nodes.errors("7") == [Failure("at", "n1", "said", 2)]
 
