@@ -154,6 +154,7 @@ class PartitionApplier:
         """Reads the offsets of all partitions, and fences nobody: another partition of the same
         driver may be applied at the same time."""
         self._held.set(self._loader.applied_offsets())
+        self._scattered.note_partitions(self.seen)
         self._scattered.look_again()
         self._plans.look_again()
 
@@ -164,6 +165,7 @@ class PartitionApplier:
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
         """Stores all offsets in one transaction, in the epoch that `applied_offsets` has begun."""
         in_order = sorted(offsets, key=attrgetter("topic_partition"))
+        self._scattered.note_partitions(map(attrgetter("topic_partition"), in_order))
         known_topics = set(map(attrgetter("topic"), self.seen))
         for offset in in_order:
             is_new = offset.topic_partition not in self.seen and offset.topic in known_topics

@@ -112,8 +112,12 @@ class Placing:
         return known
 
     def _look_at_form(self, plan: Plan, is_shared: bool) -> None:
-        """Compares the form of a table's key with that of the records before, once for a plan."""
-        if self._compared.get((id(plan), is_shared)) is plan:
+        """Compares the form of a table's key with that of the records before, once for a plan, and
+        as long as two forms are to be told."""
+        is_known = self._compared.get((id(plan), is_shared)) is plan
+        # Looks each record's table up only while there are such forms.
+        is_due = is_shared and self._rekeyed and (plan.source.id, plan.target.id) in self._rekeyed
+        if is_known and not is_due:
             return
         self._compare(plan, is_shared)
         if len(self._compared) >= MAX_PLANS:

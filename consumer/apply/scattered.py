@@ -46,6 +46,8 @@ class ScatteredTables:
         self._placing = Placing(self._add_rekeyed)
         self._topics = TableTopics(converter, task.converter)
         self.has_topics = len(task.source.topics) > 1
+        # The topics known to have several partitions.
+        self._shared: set[str] = set()
         self._moved: set[TableId] = set()
         self._tables: set[TableId] = set()
         self.are_all = False
@@ -118,10 +120,17 @@ class ScatteredTables:
             return True
         # A record's key is made of the row after the change, or before a delete.
         image = group.before if group.after is None else group.after
+        self.note_partitions([partition])
         own, is_shared = keys.take(group.records), self._is_shared(partition)
         if not self._placing.is_by_key(plan, own, image or {}, is_shared=is_shared):
             self._tables.add(plan.target.id)
         return not self.holds(plan.target)
+
+    def note_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Notes which topics have several partitions, as far as these show it."""
+        for partition in partitions:
+            if partition.partition > 0:
+                self._shared.add(partition.topic)
 
     def add(self, tables: Iterable[TargetTable]) -> None:
         """Treats these tables as scattered from now on. Raises TargetError."""
@@ -178,7 +187,7 @@ class ScatteredTables:
     def _is_shared(self, partition: TopicPartition) -> bool:
         """Whether the topic is known to have several partitions: of several topics each may have
         one."""
-        return not self.has_topics or partition.partition > 0
+        return not self.has_topics or partition.topic in self._shared
 
     def look_at_key(
         self,
@@ -188,6 +197,7 @@ class ScatteredTables:
     ) -> None:
         """Notes the tables of these rows as scattered where the record's key shows that other
         partitions can have changes of them."""
+        self.note_partitions([partition])
         is_shared = self._is_shared(partition)
         for step, change in steps:
             target = step.plan.target

@@ -12,6 +12,7 @@ from cdcbus.consumer.apply.scattered import ScatteredTables
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.kafka.key_form import KeyForm
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
@@ -102,42 +103,59 @@ def scattered_by(
     keys: tuple[bytes, ...],
     key: tuple[str, ...] = ("id",),
     topics: tuple[str, ...] = ("shop",),
-    last_partition: int = 0,
+    partitions: tuple[int, ...] = (),
 ) -> bool:
     """Whether records that come with these types of the column `id` show that rows are in several
-    partitions. All come in partition 0 but the last one."""
+    partitions. All come in partition 0 unless `partitions` are given."""
     task = replace(TASK, source=replace(TASK.source, topics=topics))
     tables = ScatteredTables(task, MemoryTarget({}), CanalRow())
-    partition = TopicPartition("shop", 0)
-    left = len(types)
-    for type_, text in zip(types, keys, strict=True):
+    numbers = partitions or (0,) * len(types)
+    for type_, text, number in zip(types, keys, numbers, strict=True):
         [route] = Mapper(()).routes(ORDERS.id)
         columns = (Column("id", type_), Column("a", "int"))
         held = {"id": TargetColumn("id", "text"), "a": TargetColumn("a", "text")}
         table = replace(ORDERS, columns=columns, key=key)
         made = route.plan(table, TargetTable(ORDERS.id, held, key))
-        left -= 1
-        if not left:
-            partition = TopicPartition("shop", last_partition)
         cell = text.decode().partition("_")[0]
         change = RowChange(table, Op.INSERT, None, {"id": cell if len(key) == 1 else "7", "a": "9"})
-        tables.look_at_key(text, [(MappedChange(0, made, made.map(change)), change)], partition)
+        step = MappedChange(0, made, made.map(change))
+        tables.look_at_key(text, [(step, change)], TopicPartition("shop", number))
     return tables.has_shown(ORDERS.id)
 
 
-@pytest.mark.parametrize("last_partition", [0, 1])
+@pytest.mark.parametrize(
+    ("scales", "partitions"),
+    [
+        ((2, 4, 4), (0, 0, 0)),
+        ((2, 4, 4), (0, 0, 1)),
+        ((2, 4), (1, 0)),  # the one that is ahead has no other number than a topic's only one
+        ((2, 4, 2), (0, 0, 1)),
+    ],
+)
 def test_of_several_topics_each_may_have_one_partition_in_which_all_rows_stay(
-    last_partition: int,
+    scales: tuple[int, ...], partitions: tuple[int, ...]
 ) -> None:
     found = scattered_by(
-        "decimal(9,2)",
-        "decimal(9,4)",
-        "decimal(9,4)",
-        keys=(b"7.00_", b"7.0000_", b"7.0000_"),
+        *(f"decimal(9,{scale})" for scale in scales),
+        keys=tuple(f"7.{'0' * scale}_".encode() for scale in scales),
         topics=("shop", "crm"),
-        last_partition=last_partition,
+        partitions=partitions,
     )
-    assert found is (last_partition > 0)
+    assert found is (max(partitions) > 0)
+
+
+def test_forms_that_are_not_told_yet_are_told_with_the_next_record_of_a_shared_topic() -> None:
+    """Also of a plan that was compared before."""
+    told: list[KeyForm] = []
+    placing = Placing(lambda _, *forms: told.extend(forms))
+    first, other = plan_of("decimal(9,2)", "text"), plan_of("decimal(9,4)", "text")
+    for made, text, is_shared in (first, "7.00", True), (other, "7.0000", False):
+        change = RowChange(made.source, Op.INSERT, None, {"id": text, "a": "9"})
+        placing.is_row_by_key(made, f"{text}_".encode(), change, is_shared=is_shared)
+    assert told == []
+    change = RowChange(ORDERS, Op.INSERT, None, {"id": "7.00", "a": "9"})
+    placing.is_row_by_key(first, b"7.00_", change, is_shared=True)
+    assert len(told) == 2
 
 
 @pytest.mark.parametrize(

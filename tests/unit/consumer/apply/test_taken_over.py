@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from cdcbus.consumer.apply.applier import PartitionApplier
+from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, Details
 from cdcbus.plugins.errors import OffsetConflict
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.rowchange import Column, Op, RowChange
 from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.unit.consumer.apply.applying import PARTITION, TASK, Made, parent, row, target
 
@@ -145,3 +147,33 @@ def test_a_partition_of_a_former_topic_that_is_read_again_was_added(
     applier.take_over([AppliedOffset(*each, 0, 7, details=Details("b")) for each in partitions])
     assert (reasons == ["partitions were added to topic shop"]) is is_scattered
     assert [each.details.topic_id for each in loader.applied_offsets()] == ["b", "b"]
+
+
+@pytest.mark.parametrize("is_executor", [False, True])
+@pytest.mark.parametrize("numbers", [(0, 1), (0,)])
+def test_a_topic_is_known_to_have_several_partitions_before_their_records_come(
+    caplog: pytest.LogCaptureFixture, *, numbers: tuple[int, ...], is_executor: bool
+) -> None:
+    """Of several topics each may have one, where rows stay, whatever form their key has."""
+    partitions = [TopicPartition("shop", number) for number in numbers]
+    offsets = [AppliedOffset(*partition, 0, 7) for partition in partitions]
+    made = Made(*(decimal(scale) for scale in (2, 4)))
+    task = replace(TASK, source=replace(TASK.source, topics=("shop", "crm")))
+    loader = target(offsets={offset.topic_partition: offset for offset in offsets})
+    applier = PartitionApplier(task, made, loader)
+    if is_executor:
+        applier.begin(PARTITION, None)
+    else:
+        applier.applied_offsets()
+        applier.take_over(offsets)
+    offset, value = made.records.offsets, made.records.values
+    records = Records(offset, value, keys=pa.array([b"7.00_", b"7.0000_"]))
+    applier.apply(PARTITION, records, len(records), 7)
+    assert ("two forms of its key" in caplog.text) is (len(numbers) > 1)
+
+
+def decimal(scale: int) -> RowChange:
+    """An insert of a row whose key has so many digits."""
+    change = parent(Op.INSERT, row(f"7.{'0' * scale}", str(scale)))
+    columns = (Column("id", f"decimal(9,{scale})"), Column("v"))
+    return replace(change, table=replace(change.table, columns=columns))
