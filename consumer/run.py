@@ -209,7 +209,8 @@ class _Running:
             progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
             starts = find_starts(task, logs, self.applier, self.stores, reached, passed)
             progress.lose(task.task_id, starts.lost)
-            progress.begun, _ = begun_before(logs, starts.offsets, task.converter, is_start=True)
+            begun, _ = begun_before(logs, starts.offsets, task.converter, is_start=True)
+            self.applier.epochs.begin(begun, starts.offsets)
             ahead, record_bytes = logs.ahead(starts.offsets)
         if record_bytes:
             self.size.saw(1, record_bytes)

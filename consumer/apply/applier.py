@@ -29,6 +29,7 @@ from cdcbus.consumer.offsets.moves import ReadFirst, begins_anew, no_records
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.late import KnownEpochs
 from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader
@@ -66,12 +67,13 @@ class PartitionApplier:
         read_on: ReadOn = no_future,
         read_first: ReadFirst = no_records,
         read_beside: ReadBeside = lambda _, __: (),
+        epochs: KnownEpochs | None = None,
     ) -> None:
         """`put_dead_letters` returns when they are durable; a dry run only logs what it
         would put; None: changes that cannot be applied raise. `partitions_at_once`: the
         number of the loader's connections. `read_on` reads a partition's records after a
         batch, `read_first` those with which a start begins, `read_beside` those that came
-        since partitions were added."""
+        since partitions were added. `epochs`: those by which `read_on` skips late records."""
         self._task = task
         self.partitions_at_once = partitions_at_once
         self._loader = loader
@@ -84,6 +86,7 @@ class PartitionApplier:
         self._plans = TargetPlans(task, loader)
         self._held = HeldOffsets()
         self.arrivals = ArrivalClock()
+        self.epochs = epochs or KnownEpochs()
         self._scattered = ScatteredTables(task, loader, converter)
         self._read_first = read_first
         self._read_beside = read_beside

@@ -138,13 +138,15 @@ class ConflictResolver:
             found = deletes.find(self.part.partition, self.part.end_offset, step, steps)
             if not found:
                 is_sure = found is not None and arrivals.has_all_before(by.came_ms)
-                self._refuse_overtaken(step, is_sure=is_sure)
+                why = deletes.unshown(self.part.partition, step)
+                self._refuse_overtaken(step, why, is_sure=is_sure)
             count_superseded(self.report, step, step.changes)
 
-    def _refuse_overtaken(self, step: MappedChange, *, is_sure: bool) -> NoReturn:
+    def _refuse_overtaken(self, step: MappedChange, why: str, *, is_sure: bool) -> NoReturn:
+        """`why`: as for `_blocked_reason`."""
         reason = overtaken_reason(step)
         if not is_sure:
-            raise Blocked(step.offset, _blocked_reason(self.part.partition, step, reason))
+            raise Blocked(step.offset, _blocked_reason(self.part.partition, step, reason, why))
         if not self.is_sure:
             raise SchemaStale from reason
         if self.dead_letters is not None:
@@ -310,8 +312,9 @@ class ConflictResolver:
             return False
         try:
             return any(self._leave_out(each) for each in candidates)
-        except NotYet:
-            raise Blocked(begin, _blocked_reason(self.part.partition, first, reason)) from None
+        except NotYet as not_yet:
+            text = _blocked_reason(self.part.partition, first, reason, str(not_yet))
+            raise Blocked(begin, text) from None
 
     def _make_room(self) -> bool:
         """Writes rows that wait for each other by setting their nullable unique columns to NULL in
@@ -438,5 +441,9 @@ def _identities(deferred: Sequence[_Deferred]) -> list[int]:
     return [id(each.step.change) for each in deferred]
 
 
-def _blocked_reason(partition: TopicPartition, step: MappedChange, reason: TargetRejected) -> str:
-    return f"record {partition}@{step.offset}: {reason}; it waits for records that may change that"
+def _blocked_reason(
+    partition: TopicPartition, step: MappedChange, reason: TargetRejected, why: str = ""
+) -> str:
+    """`why`: why it is not known whether such records follow; empty without a reason."""
+    waits = f"record {partition}@{step.offset}: {reason}; it waits for records that may change that"
+    return f"{waits}, and {why}" if why else waits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
@@ -44,6 +43,8 @@ class _Read:
     beyond: str = ""
     # When the partition's end was reached; None: it was not.
     ended: float | None = None
+    # Why the last reading could not begin; empty: it could.
+    unshown: str = ""
     # The keys of rows whose deletes are always kept -> the offset from which on they are complete.
     asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
 
@@ -145,13 +146,18 @@ class Deletes:
                 return True
             return False if read.ended is not None or is_known() else None
 
+    def unshown(self, partition: TopicPartition, step: MappedChange) -> str:
+        """Why `find` could not read on for the step's table; empty where it could."""
+        with self._reading:
+            read = self._read.get((partition, step.plan.target.id))
+            return read.unshown if read else ""
+
     def _go_on(
         self, where: tuple[TopicPartition, TableId], read: _Read, is_enough: Callable[[], bool]
     ) -> None:
         (partition, table), began = where, monotonic()
-        read.ended, count = None, 0
-        # NotYet: what follows is not known for now.
-        with suppress(NotYet):
+        read.ended, read.unshown, count = None, "", 0
+        try:
             for number, (offset, value) in enumerate(self._read_on(partition, read.next_offset), 1):
                 for step in self._steps_to(table, offset, value) if value else ():
                     read.beyond = max(read.beyond, source_place(step.change))
@@ -166,4 +172,8 @@ class Deletes:
                 is_late = monotonic() - began > LOOK_SECONDS
                 if is_late or (number % READ_AT_ONCE == 0 and is_enough()):
                     return
+        except NotYet as not_yet:
+            # What follows is not known for now.
+            read.unshown = str(not_yet)
+        else:
             read.ended = monotonic()

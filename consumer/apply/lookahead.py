@@ -20,7 +20,7 @@ TRUNCATED: tuple[Key, ...] = ()
 LOOK_SECONDS = 5.0
 
 ReadOn = Callable[[TopicPartition, int], Iterator[Record]]
-"""The records of a partition from an offset on, up to its present end."""
+"""The records of a partition from an offset on, up to its present end. Raises NotYet."""
 StepsTo = Callable[[TableId, int, bytes], list[MappedChange]]
 """The steps to a target table of a record, given its offset and value."""
 
@@ -31,7 +31,8 @@ def no_future(_partition: TopicPartition, _offset: int) -> Iterator[Record]:
 
 
 class NotYet(Exception):
-    """It is not yet known whether a partition has a later change."""
+    """It is not yet known whether a partition has a later change; with the reason, unless a further
+    look finds out."""
 
 
 @dataclass(slots=True)

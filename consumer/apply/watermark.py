@@ -16,7 +16,7 @@ from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, place_of
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
-from cdcbus.consumer.records.late import Begun, begun_before, is_late
+from cdcbus.consumer.records.late import KnownEpochs, begun_before
 from cdcbus.consumer.records.records import Record, Records
 from cdcbus.plugins.contracts import Converter, RowVersion
 from cdcbus.plugins.epoch import has_epochs
@@ -147,23 +147,26 @@ def read_before_ms(
 
 
 def read_on(
-    task: LoadTask, stop: Event, partition: TopicPartition, offset: int
+    task: LoadTask, stop: Event, epochs: KnownEpochs, partition: TopicPartition, offset: int
 ) -> Iterator[Record]:
     """Yields the records of a partition from an offset up to its present end, or to the end of a
     bounded replay. Skips those that came too late: they will be left out, so they make no earlier
-    change obsolete. Raises NotYet where Kafka does not show in time which these are; BusError, also
-    once `stop` is set while records are waited for."""
+    change obsolete. Adds to `epochs` what the records show, for the next call. Raises NotYet where
+    a partition is not followed and Kafka does not show in time which these are; BusError, also once
+    `stop` is set while records are waited for."""
     with TopicLogs(task, stop=stop) as logs:
-        begun: Begun = {}
-        if has_epochs(task.converter):
+        if has_epochs(task.converter) and not epochs.is_followed(partition):
             known, missing = begun_before(logs, {partition: offset}, task.converter, is_start=False)
             if missing:
-                raise NotYet
-            begun = known.get(partition, {})
+                raise NotYet(
+                    "Kafka does not show in time which records before offset "
+                    f"{offset} of {partition} came too late"
+                )
+            epochs.add(partition, known.get(partition, {}))
         for at, _, value in logs.records(partition, offset):
             if is_beyond(task, at):
                 return
-            if not is_late(begun, at, value, task.converter):
+            if not epochs.learn(partition, at, value, task.converter):
                 yield at, value
 
 

@@ -55,6 +55,7 @@ class BatchApplier:
         self.progress = progress
         self._task = task
         self._applier = applier
+        self.epochs = applier.epochs
         self._positions = positions
         self._report = report
         # Each thread needs a connection.
@@ -397,8 +398,10 @@ class BatchApplier:
         """The partition's records that remain to be applied, and the offsets of those that were
         sent too late."""
         left = records.before(end)[len(records.before(outcome.end)) :]
-        begun = self.progress.begun.setdefault(outcome.partition, {})
-        return without_late(outcome.partition, left, self._task.converter, begun)
+        begun = self.epochs.of(outcome.partition)
+        found = without_late(outcome.partition, left, self._task.converter, begun)
+        self.epochs.follow(outcome.partition, begun)
+        return found
 
 
 def _unfinished(goals: Goals, outcomes: Mapping[TopicPartition, Outcome]) -> Goals:

@@ -211,15 +211,14 @@ class _MicroBatches:
                 self._batches.position_version(partition),
                 progress.low_watermarks.get(partition, 0),
                 len(goals) > 1,
-                progress.begun.get(partition, {}),
+                self._batches.epochs.of(partition),
                 self._batches.arrivals().now_ms(),
             )
         # This is Spark's thread, not the one that started the query.
         frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)
         outcomes = self._executors.apply(frame, spans)
         for outcome in outcomes:
-            if outcome.begun:
-                progress.begun[outcome.partition] = outcome.begun
+            self._batches.epochs.follow(outcome.partition, outcome.begun)
         if not any(outcome.waits for outcome in outcomes):
             self._learn(outcomes, goals)
         return outcomes

@@ -225,11 +225,13 @@ def _apply(
     converter: str,
 ) -> None:
     applier.arrivals.saw(span.now_ms)
+    applier.epochs.follow(outcome.partition, span.begun)
     try:
         _begin(applier, outcome, span, seen)
         _apply_slices(applier, outcome, span, slices, converter)
         outcome.seen = applier.seen.get(outcome.partition)
     finally:
+        applier.epochs.leave(outcome.partition)
         applier.let_go()
 
 
@@ -284,6 +286,7 @@ def _apply_slices(
                 outcome.report.came(*records.kafka_times())
                 left = records.before(end)[len(records.before(at)) :]
                 left, late = without_late(partition, left, converter, outcome.begun)
+                applier.epochs.add(partition, outcome.begun)
                 prepared = preparing.submit(applier.prepare, partition, left)
                 written.append(writing.submit(write, left, prepared, at, end, len(late)))
                 at = end

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import Starts, lost_commits
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.consumer.records.late import Begun
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.latency import Latency
 from cdcbus.plugins.positions import TopicPartition
@@ -61,8 +60,6 @@ class Progress:
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     # Partitions that have waited for others -> the offset before which they no longer wait.
     low_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    # Where the epochs of fetch tasks began.
-    begun: dict[TopicPartition, Begun] = field(default_factory=dict)
     # The time from the last heartbeat's write, by the source's clock, until the target had
     # committed everything before it, by this machine's clock; None without a heartbeat.
     lag_seconds: float | None = None

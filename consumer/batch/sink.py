@@ -16,6 +16,7 @@ from cdcbus.consumer.offsets.moves import read_first
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.late import KnownEpochs
 from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
@@ -30,10 +31,12 @@ class Applier(Protocol):
     `seen`: the offset that the target is known to hold for each partition. A transaction is undone
     if the target turns out to hold another one for its partition.
     `arrivals`: the clock by which it is known what can still come to Kafka.
+    `epochs`: where epochs of fetch tasks began; whoever reads partitions for it adds to them.
     """
 
     seen: dict[TopicPartition, AppliedOffset]
     arrivals: ArrivalClock
+    epochs: KnownEpochs
     keeps_offsets: bool
     """Whether the target has an offset of each partition that was ever taken over, as of the last
     `applied_offsets`."""
@@ -147,6 +150,7 @@ def make_applier(
     converter = task.reader
     process = make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
+        epochs = KnownEpochs()
         return PartitionApplier(
             task,
             converter,
@@ -154,9 +158,10 @@ def make_applier(
             process,
             put_dead_letters,
             task.target.pool_size,
-            partial(read_on, task, stop),
+            partial(read_on, task, stop, epochs),
             partial(read_first, task),
             partial(read_beside, task),
+            epochs,
         )
     return Forwarder(
         task,

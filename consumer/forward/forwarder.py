@@ -32,6 +32,7 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_read
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.late import KnownEpochs
 from cdcbus.consumer.records.records import Header, PartitionPart, Records
 from cdcbus.consumer.transform.change_filter import ChangeFilter
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts
@@ -95,6 +96,7 @@ class Forwarder:
         # another one.
         self.seen: dict[TopicPartition, AppliedOffset] = {}
         self.arrivals = ArrivalClock()
+        self.epochs = KnownEpochs()
 
     def check_targets(self) -> None:
         """Raises BusUnavailable when no broker answers, BusRejected when a topic of the task file

@@ -8,7 +8,8 @@ the partition, which is the same however often the partition is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from threading import Lock
 from typing import Final
 
 import pyarrow as pa
@@ -27,6 +28,61 @@ LOOK_BACK: Final = 100
 
 Begun = dict[str, dict[str, int]]
 """Fetch task -> epoch -> the first offset of a partition where it was seen."""
+
+
+class KnownEpochs:
+    """Where epochs began in a task's partitions, as far as known. Thread-safe.
+
+    A partition that is followed has shown all of them up to where it is applied, from LOOK_BACK
+    offsets before its start on. Another one may have shown more since what is known of it."""
+
+    def __init__(self) -> None:
+        self._begun: dict[TopicPartition, Begun] = {}
+        self._followed: set[TopicPartition] = set()
+        self._lock = Lock()
+
+    def begin(
+        self, begun: Mapping[TopicPartition, Begun], followed: Iterable[TopicPartition]
+    ) -> None:
+        """Replaces everything: a task begins to read, and a topic may have been made anew."""
+        with self._lock:
+            self._begun = {}
+            self._followed = set(followed)
+        for partition, of_partition in begun.items():
+            self.add(partition, of_partition)
+
+    def follow(self, partition: TopicPartition, begun: Begun) -> None:
+        """Adds what a partition has shown; follows it from now on."""
+        self.add(partition, begun)
+        self._followed.add(partition)
+
+    def leave(self, partition: TopicPartition) -> None:
+        """No longer follows a partition, as others apply it from now on."""
+        self._followed.discard(partition)
+
+    def is_followed(self, partition: TopicPartition) -> bool:
+        return partition in self._followed
+
+    def add(self, partition: TopicPartition, begun: Begun) -> None:
+        """Adds what a partition has shown."""
+        with self._lock:
+            known = self._begun.setdefault(partition, {})
+            for task, of_task in begun.items():
+                for epoch, offset in of_task.items():
+                    _add(known, task, epoch, offset)
+
+    def learn(
+        self, partition: TopicPartition, offset: int, value: bytes | None, converter: str
+    ) -> bool:
+        """Adds what one record shows; returns whether it comes too late."""
+        with self._lock:
+            return is_late(self._begun.setdefault(partition, {}), offset, value, converter)
+
+    def of(self, partition: TopicPartition) -> Begun:
+        """What is known of a partition, as a copy."""
+        with self._lock:
+            begun = self._begun.get(partition, {})
+            return {task: dict(known) for task, known in begun.items()}
 
 
 def without_late(
@@ -101,6 +157,10 @@ def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> b
 
 def _learn(begun: Begun, kind: bytes, offset: int) -> None:
     epoch, _, task = kind.decode().partition("-")
+    _add(begun, task, epoch, offset)
+
+
+def _add(begun: Begun, task: str, epoch: str, offset: int) -> None:
     known = begun.setdefault(task, {})
     known[epoch] = min(offset, known.get(epoch, offset))
     begun[task] = dict(sorted(known.items())[-KEPT:])

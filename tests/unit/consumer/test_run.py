@@ -17,6 +17,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import Starts
+from cdcbus.consumer.records.late import KnownEpochs
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Landmark
 from cdcbus.plugins.errors import (
     DataError,
@@ -67,6 +68,7 @@ class World:
         self.applied: list[AppliedOffset] = []
         self.seen: Mapping[TopicPartition, AppliedOffset] = {}
         self.progress = Progress()
+        self.epochs = KnownEpochs()
         monkeypatch.setattr(consumer, "make_applier", lambda *_: self)
         monkeypatch.setattr(consumer, "SparkBeside", lambda *_: self)
         monkeypatch.setattr(consumer, "TopicLogs", lambda *_, **__: self)
@@ -352,3 +354,13 @@ def test_who_leads_the_logs_is_asked_before_they_are_compared_with_what_was_read
     world.run()
     assert world.asked == ["epochs", "starts"]
     assert world.progress.leader_epochs == {ONE: 3}
+
+
+def test_epochs_of_each_partition_are_known_from_its_start_on_though_none_was_seen(
+    world: World,
+) -> None:
+    """Each attempt looks anew, as a topic may have been made anew."""
+    world.epochs.begin({ONE: {"1": {"7": 5}}}, ())
+    world.run()
+    assert world.epochs.is_followed(ONE)
+    assert world.epochs.of(ONE) == {}

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from cdcbus.consumer.apply import deletes
+from cdcbus.consumer.apply.conflicts import Blocked, ConflictResolver, PartitionSlice
 from cdcbus.consumer.apply.deletes import Deletes
-from cdcbus.consumer.apply.row_order import source_place
+from cdcbus.consumer.apply.lookahead import LookAhead, NotYet, no_future
+from cdcbus.consumer.apply.row_order import Overtaken, source_place
 from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.records import Record
-from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.contracts import RowVersion, TargetColumn, TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
+from tests.unit.consumer.apply.applying import TASK
 
 USERS = Table(TableId("shop", "users"), (Column("email"),), ("email",))
 TARGET = TargetTable(TableId("shop", "users"), {"email": TargetColumn("email", "text")}, ("email",))
@@ -91,6 +96,37 @@ def test_what_time_is_too_short_for_is_not_known_yet(monkeypatch: pytest.MonkeyP
     known = log.deletes()
     monkeypatch.setattr(deletes, "LOOK_SECONDS", -1.0)
     assert [known.find(PARTITION, 0, ANN) for _ in range(4)] == [None, None, None, True]
+
+
+def test_why_it_is_not_known_is_part_of_the_reason_for_which_a_change_waits() -> None:
+    log = Log((Op.INSERT, "bob"), (Op.DELETE, "ann"))
+    refusals = ["Kafka is slow"]
+
+    def read_on(partition: TopicPartition, offset: int) -> Iterator[Record]:
+        if refusals:
+            raise NotYet(refusals.pop())
+        yield from log.read_on(partition, offset)
+
+    resolver = partial(
+        ConflictResolver,
+        task=TASK,
+        look_ahead=LookAhead(no_future, lambda *_: []),
+        transaction=None,  # type: ignore[arg-type]  # nothing is written
+        part=PartitionSlice(PARTITION, 0, 0, 5, 0),
+        steps=[],
+        dead_letters=None,
+        is_merging=True,
+        is_sure=True,
+        is_logged=False,
+    )
+    known = Deletes(read_on, lambda _, offset, __: [log.steps[offset]])
+    overtaken = [Overtaken(ANN, RowVersion())]
+    with pytest.raises(Blocked) as blocked:
+        resolver().resolve_overtaken(overtaken, known, ArrivalClock())
+    assert blocked.value.reason.startswith("record shop[1]@0: ")
+    assert blocked.value.reason.endswith(" may change that, and Kafka is slow")
+    resolver().resolve_overtaken(overtaken, known, ArrivalClock())
+    assert known.unshown(PARTITION, ANN) == ""
 
 
 def test_of_many_deletes_those_are_kept_that_were_asked_for(

@@ -25,8 +25,10 @@ from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.start_offsets import starting_offsets
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.late import KnownEpochs
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
+from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import (
     BusUnavailable,
     OffsetConflict,
@@ -84,6 +86,7 @@ class Table:
     compared: int = 0
     looked: int = 0
     arrivals: ArrivalClock = field(default_factory=ArrivalClock)
+    epochs: KnownEpochs = field(default_factory=KnownEpochs)
 
     def compare_offsets(self) -> None:
         self.compared += 1
@@ -251,6 +254,17 @@ def test_nothing_can_be_received_during_a_long_batch(monkeypatch: pytest.MonkeyP
         assert run.progress.received == received
         # Only that one is read by the batch.
         assert run.progress.goals == ends
+
+
+def test_what_a_batch_shows_of_epochs_is_known_to_whoever_looks_ahead() -> None:
+    run, first = Run(World()), PARTITIONS[0]
+    value = b'{"epoch":"%s","x":1}' % epoch_text(7, "1", "shop").encode()
+    records = Records(pa.array([0, 1], pa.int64()), pa.array([None, value], pa.binary()))
+    assert not run.world.table.epochs.is_followed(first)
+    assert run.batches.apply_records({first: records}, {first: 2})
+    assert run.world.table.epochs.is_followed(first)
+    [began] = run.world.table.epochs.of(first).values()
+    assert list(began.values()) == [1]
 
 
 def test_positions_are_written_once_for_many_batches_and_only_those_that_have_moved(

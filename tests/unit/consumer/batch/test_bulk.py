@@ -17,6 +17,7 @@ from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.records.arrival_clock import ArrivalClock
+from cdcbus.consumer.records.late import KnownEpochs
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.positions import TopicPartition
@@ -34,6 +35,7 @@ class Batches:
     def __init__(self, next_offsets: dict[TopicPartition, int]) -> None:
         self.progress = Progress(next_offsets=next_offsets)
         self.scattered: list[TopicPartition] = []
+        self.epochs = KnownEpochs()
 
     def arrivals(self) -> ArrivalClock:
         return ArrivalClock()
@@ -119,6 +121,21 @@ def test_a_batch_that_was_cut_for_its_time_makes_the_next_ones_of_half_a_turn(
     query.batch({ONE: 50_000, TWO: 50_000})
     assert query.micro.ended.is_set()
     assert query.size.records == 10
+
+
+def test_epochs_go_to_executors_and_what_they_see_of_them_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def see(spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
+        assert spans[ONE].begun == {"1": {"7": 3}}
+        return [Outcome(ONE, spans[ONE].end, begun={"1": {"8": 9}})]
+
+    query = Bulk(monkeypatch, see, {ONE: 5})
+    query.batches.epochs.add(ONE, {"1": {"7": 3}})
+    query.batch({ONE: 5 + LARGE_RECORDS + 1})
+    assert query.micro.error is None
+    assert query.batches.epochs.of(ONE) == {"1": {"7": 3, "8": 9}}
+    assert query.batches.epochs.is_followed(ONE)
 
 
 def test_partitions_that_wait_for_each_other_are_for_the_tail(

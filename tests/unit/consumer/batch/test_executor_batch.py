@@ -19,7 +19,8 @@ from cdcbus.consumer.batch import executor_batch
 from cdcbus.consumer.batch.executor_batch import TASKS, Executors, Span, TaskRun, apply_partition
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.records.records import same_in_all
+from cdcbus.consumer.records.late import Begun
+from cdcbus.consumer.records.records import Records, same_in_all
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
 from cdcbus.plugins.positions import TopicPartition
@@ -97,6 +98,32 @@ def test_an_executor_takes_the_time_from_the_driver(monkeypatch: pytest.MonkeyPa
     applied(monkeypatch, target(), batches((5,)), Span(0, 5, 7, now_ms=now_ms))
     found_ms = executor_batch._applier(RUN, TASK).arrivals.now_ms()
     assert now_ms <= found_ms < now_ms + 500_000
+
+
+def test_an_executor_knows_the_epochs_of_a_partition_while_it_applies_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until another one does, who may see more of them."""
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
+    shown = {"1": {"7": 3, "8": 4}}
+    seen: list[tuple[bool, Any]] = []
+
+    def without_late(
+        _: TopicPartition, records: Records, __: str, begun: Begun
+    ) -> tuple[Records, pa.Array]:
+        begun |= shown
+        return records, records.offsets[:0]
+
+    def read() -> Iterable[pa.RecordBatch]:
+        for batch in batches((5, 5)):
+            yield batch
+            epochs = executor_batch._applier(RUN, TASK).epochs
+            seen.append((epochs.is_followed(PARTITION), epochs.of(PARTITION)))
+
+    monkeypatch.setattr(executor_batch, "without_late", without_late)
+    applied(monkeypatch, target(), read(), Span(0, 10, 7, begun={"1": {"7": 3}}))
+    assert seen == [(True, shown)] * 2
+    assert not executor_batch._applier(RUN, TASK).epochs.is_followed(PARTITION)
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.apply.lookahead import NotYet
 from cdcbus.consumer.apply.watermark import read_on
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_logs
 from cdcbus.consumer.offsets.topic_logs import ASK_SECONDS, FIRST_SECONDS, TopicLogs
-from cdcbus.consumer.records.late import begun_before
+from cdcbus.consumer.records.late import KnownEpochs, begun_before
 from cdcbus.plugins.contracts import JdbcTarget, Landmark
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from tests.support.topics.records import records_of
+from tests.unit.consumer.apply.applying import ALONE, PARENTS, filled, parent, row, update
 
 TASK = LoadTask("7", TopicConfig("k:1", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 ONE = TopicPartition("orders", 0)
@@ -38,6 +42,8 @@ class Kafka:
         self.coming_of_two: list[tuple[float, int]] = []
         self.given = 0
         self.value = b"x"
+        # Those of offsets that have another one.
+        self.values: dict[int, bytes] = {}
         self.read = {0, 1}
         self.stop, self.stops_at = Event(), float("inf")
         monkeypatch.setattr(topic_logs, "Consumer", lambda _: self)
@@ -58,7 +64,8 @@ class Kafka:
         self.now = max(self.now, at)
         self.given += 1
         told = {"topic": ONE.topic, "partition": number, "error": None, "offset": offset}
-        told |= {"timestamp": (1, 5), "value": self.value, "key": None}
+        value = self.values.get(offset, self.value)
+        told |= {"timestamp": (1, 5), "value": value, "key": None}
         return SimpleNamespace(**{name: lambda it=it: it for name, it in told.items()})
 
     def assign(self, partitions: list[Any]) -> None:
@@ -204,18 +211,76 @@ def test_a_look_ahead_without_known_epochs_shows_no_later_changes(
     came = 1.0 if is_in_time else ASK_SECONDS + 1
     kafka.coming = [(came, 99), (came + 1, 100)]
     with nullcontext() if is_in_time else pytest.raises(NotYet):
-        assert next(read_on(TASK, kafka.stop, ONE, 100), None) == (100, kafka.value)
+        assert next(read_on(TASK, kafka.stop, KnownEpochs(), ONE, 100), None) == (100, kafka.value)
 
 
 def test_a_look_ahead_asks_for_no_epochs_of_a_format_without(kafka: Kafka) -> None:
     kafka.value = record_of(1)
     kafka.coming = [(1.0, 100)]
     task = replace(TASK, converter="debeziumJson")
-    assert next(read_on(task, kafka.stop, ONE, 100), None) == (100, kafka.value)
+    assert next(read_on(task, kafka.stop, KnownEpochs(), ONE, 100), None) == (100, kafka.value)
 
 
 def test_a_look_ahead_ends_with_its_task(kafka: Kafka) -> None:
     kafka.stops_at = 5.0
     with pytest.raises(BusUnavailable, match="stopped before"):
-        next(read_on(TASK, kafka.stop, ONE, 100))
+        next(read_on(TASK, kafka.stop, KnownEpochs(), ONE, 100))
     assert kafka.now <= 6.0
+
+
+def followed(*kinds: int) -> KnownEpochs:
+    """What a task knows that has read records of these epochs, the last one at offset 99."""
+    epochs = KnownEpochs()
+    for offset, kind in enumerate(kinds, 100 - len(kinds)):
+        epochs.learn(ONE, offset, record_of(kind), "canalRow")
+    epochs.follow(ONE, {})
+    return epochs
+
+
+def test_a_look_ahead_takes_the_epochs_that_its_task_has_seen(kafka: Kafka) -> None:
+    """The records before its offset may never come in time."""
+    kafka.values = {100: record_of(1), 101: record_of(2)}
+    kafka.coming = [(ASK_SECONDS + 1, 99), (1.0, 100), (2.0, 101)]
+    epochs = followed(1, 2)
+    offset, _ = next(read_on(TASK, kafka.stop, epochs, ONE, 100))
+    assert offset == 101
+
+
+def test_a_look_ahead_knows_what_the_ones_before_it_have_seen(kafka: Kafka) -> None:
+    kafka.values = {100: record_of(2), 101: record_of(1), 102: record_of(2)}
+    kafka.coming = [(1.0, 100), (2.0, 101), (3.0, 102)]
+    epochs = followed(1)
+    for begin, found in ((100, 100), (101, 102)):
+        offset, _ = next(read_on(TASK, kafka.stop, epochs, ONE, begin))
+        assert offset == found
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_blocked_change_is_left_out_though_the_records_before_it_never_come_in_time(
+    kafka: Kafka, *, is_followed: bool
+) -> None:
+    """Where nothing is known of the partition, the reason why it waits says that, too."""
+    loader, epochs = filled(_9="x"), followed(1) if is_followed else KnownEpochs()
+    converter = make_converter("canalRow")
+    kafka.value = converter.to_bytes(update("1", "y", "x"))
+    records = records_of([(99, converter.to_bytes(parent(Op.INSERT, row("1", "x"))))])
+    look = partial(read_on, TASK, kafka.stop, epochs)
+    applier = PartitionApplier(TASK, converter, loader, read_on=look)
+    waits = ""
+    for _ in range(2):
+        kafka.now, kafka.coming = 0.0, [(ASK_SECONDS + 1, 0), (1.0, 100)]
+        try:
+            applier.apply(ONE, records, 100, 5, ALONE)
+        except PartitionWaits as waiting:
+            waits = str(waiting)
+            continue
+        break
+    held = {key: each["v"] for (key,), each in loader.rows[PARENTS].items()}
+    if is_followed:
+        assert (held, waits) == ({"1": "y", "9": "x"}, "")
+    else:
+        assert held == {"9": "x"}
+        assert waits.startswith("record orders[0]@99: ") and waits.endswith(
+            "and Kafka does not show in time which records before offset 100 of orders[0] came too "
+            "late"
+        )
