@@ -44,6 +44,7 @@ from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition
 from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
 from cdcbus.plugins.errors import CdcError, SparkUnavailable
+from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 
 ARROW_BYTES = 4 << 20
@@ -309,6 +310,8 @@ def _apply_slices(
 
 
 _appliers = OrderedDict[str, tuple[TaskRun, Applier]]()
+# By task: each attempt of a driver is another run, with another applier.
+_unsent_letters: dict[str, UnsentLetters] = {}
 
 
 def _applier(run: TaskRun, task: LoadTask) -> Applier:
@@ -328,7 +331,8 @@ def _applier(run: TaskRun, task: LoadTask) -> Applier:
 
 def _new_applier(task: LoadTask) -> Applier:
     def put_dead_letters(dead_letters: Sequence[DeadLetter]) -> None:
-        with DeadLetterTopic(task) as topic:
+        unsent = _unsent_letters.setdefault(task.task_id, set())
+        with DeadLetterTopic(task, unsent) as topic:
             # Counts the open ones, as other executors may have put some meanwhile.
             topic.open()
             topic.put(dead_letters)

@@ -30,7 +30,7 @@ from cdcbus.consumer.records.record_reader import RecordReader
 from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import BusRejected, DataError
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
-from cdcbus.plugins.kafka.dead_letter_sender import WAIT_SECONDS, DeadLetterSender
+from cdcbus.plugins.kafka.dead_letter_sender import WAIT_SECONDS, DeadLetterSender, UnsentLetters
 from cdcbus.plugins.kafka.topics import COMPACTED, warn_of_expiry
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ MOST_BYTES = 1_000_000_000
 class DeadLetterTopic:
     """The dead letters of one task. A context manager; thread-safe."""
 
-    def __init__(self, task: LoadTask) -> None:
-        """Connects at first use. Raises ConfigError for settings that the Kafka client does not
-        know."""
+    def __init__(self, task: LoadTask, unsent: UnsentLetters | None = None) -> None:
+        """Connects at first use. `unsent`: as for DeadLetterSender. Raises ConfigError for settings
+        that the Kafka client does not know."""
         self._task_id = task.task_id
         self._config = task.dead_letters
         self._servers = task.source.servers
@@ -71,7 +71,7 @@ class DeadLetterTopic:
             # The brokers decide which records are too large: that one was in Kafka before.
             "message.max.bytes": MOST_BYTES,
         }
-        self._sender = DeadLetterSender(make_client(Producer, options), self._servers)
+        self._sender = DeadLetterSender(make_client(Producer, options), self._servers, unsent)
 
     @property
     def task_id(self) -> str:

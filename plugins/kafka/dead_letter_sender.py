@@ -23,14 +23,21 @@ from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 
 WAIT_SECONDS: Final = 30.0
 OnDelivery = Callable[[KafkaError | None, Message], None]
+UnsentLetters = set[tuple[int, str]]
+"""The size in bytes and the topic of letters that were not acknowledged though brokers answered,
+and that may be too large for a request. Sent after all, a letter is none of them any more."""
 
 
 class DeadLetterSender:
     """Sends through a producer that nobody else uses. A context manager. Not thread-safe."""
 
-    def __init__(self, producer: Producer, servers: str) -> None:
+    def __init__(
+        self, producer: Producer, servers: str, unsent: UnsentLetters | None = None
+    ) -> None:
+        """`unsent`: see UnsentLetters; kept by whoever makes a new sender for each attempt."""
         self._producer = producer
         self._servers = servers
+        self._unsent: UnsentLetters = set() if unsent is None else unsent
 
     def __enter__(self) -> Self:
         return self
@@ -51,14 +58,14 @@ class DeadLetterSender:
                 failures.append(self._failure(error, sent.topic() or "", len(sent)))
 
         topic = ""
-        largest = 0, topic
+        sizes: UnsentLetters = set()
         try:
             for record in records:
                 topic = record["topic"]
                 self._queue(record, on_delivery)
-                largest = max(largest, (len(record["value"] or b""), topic))
+                sizes.add((len(record["value"] or b""), topic))
             if self._producer.flush(WAIT_SECONDS):
-                raise self._unsent(*largest)
+                raise self._not_sent(*max(sizes, default=(0, topic)))
             if dropped and not failures:
                 # The client has failed for good, of which it tells before or after that.
                 self._producer.poll(SLICE_SECONDS)
@@ -74,6 +81,7 @@ class DeadLetterSender:
             raise self._failure(fatal, topic, 0) from raised
         if failures:
             raise failures[0]
+        self._unsent -= sizes
 
     def close(self) -> None:
         """Drops what has not been sent, and ends the producer's threads: a page makes one each time
@@ -95,27 +103,33 @@ class DeadLetterSender:
                 size_bytes = len(record["value"] or b"")
                 raise self._failure(error.args[0], record["topic"], size_bytes) from error
 
-    def _unsent(self, size_bytes: int, topic: str) -> BusError:
+    def _not_sent(self, size_bytes: int, topic: str) -> BusError:
         """The error for records that the client still has. `size_bytes`: of the largest one."""
         error = self._unacknowledged()
         # Silent brokers refuse nothing: they may take it once they answer.
-        if size_bytes <= REQUEST_BYTES or not self._is_answered():
+        if size_bytes <= REQUEST_BYTES or not self._is_answered(topic):
             return error
-        return BusRejected(
-            f"{error}, though it answers: the largest one, for topic {topic}, has {size_bytes} "
-            "bytes, and brokers close the connection without a word for a request that, once "
-            "compressed, is larger than their socket.request.max.bytes (104857600 by default): "
-            "raise it for all brokers, and the topic's max.message.bytes"
+        why = (
+            f"the largest one, for topic {topic}, has {size_bytes} bytes, and brokers close the "
+            "connection without a word for a request that, once compressed, is larger than their "
+            "socket.request.max.bytes (104857600 by default): raise it for all brokers, and the "
+            "topic's max.message.bytes"
         )
+        # A slow line, or a leader that was away meanwhile, looks the same once.
+        if (size_bytes, topic) in self._unsent:
+            return BusRejected(f"{error}, though it answers, and this is not the first time: {why}")
+        self._unsent.add((size_bytes, topic))
+        return BusUnavailable(f"{error}, though it answers; if that repeats, this is why: {why}")
 
-    def _is_answered(self) -> bool:
-        """Whether brokers answer, once nothing is sent."""
+    def _is_answered(self, topic: str) -> bool:
+        """Whether brokers answer, once nothing is sent, and all partitions of a topic have a
+        leader."""
         drop_unsent(self._producer)
         try:
-            self._producer.list_topics(timeout=WAIT_SECONDS)
+            found = self._producer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic]
         except KafkaException:
             return False
-        return True
+        return found.error is None and all(each.leader >= 0 for each in found.partitions.values())
 
     def _unacknowledged(self) -> BusUnavailable:
         return BusUnavailable(

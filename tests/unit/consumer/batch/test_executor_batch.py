@@ -6,6 +6,7 @@ import logging
 import pickle
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import time
 from types import SimpleNamespace
@@ -18,11 +19,12 @@ from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.batch import executor_batch
 from cdcbus.consumer.batch.executor_batch import TASKS, Executors, Span, TaskRun, apply_partition
 from cdcbus.consumer.batch.outcome import Outcome
-from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.records.late import Begun
 from cdcbus.consumer.records.records import Records, same_in_all
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
+from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
 from tests.support.stand_ins.memory_target import MemoryTarget
@@ -264,6 +266,27 @@ def test_what_a_run_knew_of_the_target_is_forgotten_in_the_next_run_of_the_same_
     second = executor_batch._applier(RUN._replace(run_id="second"), TASK)
     assert second is not first
     assert opened.closed == [0]
+
+
+def test_letters_that_the_former_run_of_a_task_could_not_send_are_known_in_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each attempt is another run: a letter that no broker takes would be tried again for ever."""
+    given: list[UnsentLetters] = []
+
+    def topic(_: LoadTask, unsent: UnsentLetters) -> AbstractContextManager[SimpleNamespace]:
+        given.append(unsent)
+        return nullcontext(SimpleNamespace(open=lambda: None, put=lambda _: None))
+
+    monkeypatch.setattr(executor_batch, "make_applier", lambda _, __, put: put)
+    monkeypatch.setattr(executor_batch, "DeadLetterTopic", topic)
+    for task_id in ("7", "7", "8"):
+        put: Any = executor_batch._new_applier(
+            replace(TASK, task_id=task_id, on_error=OnError.DEADLETTER)
+        )
+        put([])
+    assert given[0] is given[1]
+    assert given[2] is not given[0]
 
 
 def test_each_use_of_executors_is_another_run() -> None:

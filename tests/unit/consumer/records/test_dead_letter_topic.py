@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -11,9 +12,9 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.records import dead_letter_topic
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka import dead_letter_sender
-from cdcbus.plugins.kafka.dead_letter_sender import DeadLetterSender
+from cdcbus.plugins.kafka.dead_letter_sender import DeadLetterSender, UnsentLetters
 from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 from tests.support.servers.silent_server import silent_server
 
@@ -42,25 +43,82 @@ def test_a_record_that_came_into_kafka_compressed_is_not_too_large_before_that(
         topic._sender.send([{"topic": "dead", "value": bytes(REQUEST_BYTES + 1)}])
 
 
-@pytest.mark.parametrize(
-    ("largest", "error"), [(REQUEST_BYTES, BusUnavailable), (REQUEST_BYTES + 1, BusRejected)]
-)
-def test_a_letter_for_which_brokers_close_the_connection_is_refused_with_the_limit(
-    largest: int, error: type[Exception]
-) -> None:
-    """They say nothing, so that it would be tried again for ever."""
-    calls: list[str] = []
-    client = SimpleNamespace(
-        produce=lambda **_: calls.append("produce"),
-        flush=lambda _: 1,
-        purge=lambda *, blocking: calls.append("purge"),
-        list_topics=lambda *, timeout: calls.append("ask"),
-    )
+class Client:
+    """A producer that keeps `left` records; its brokers name these leaders of a topic."""
+
+    def __init__(self, *leaders: int) -> None:
+        self.left = 1
+        self.leaders = leaders
+        self.calls: list[str] = []
+
+    def produce(self, **_: object) -> None:
+        self.calls.append("produce")
+
+    def flush(self, _: float) -> int:
+        return self.left
+
+    def purge(self, *, blocking: bool) -> None:
+        self.calls.append("purge")
+
+    def list_topics(self, topic: str, *, timeout: float) -> Any:
+        self.calls.append("ask")
+        partitions = {n: SimpleNamespace(leader=leader) for n, leader in enumerate(self.leaders)}
+        found = SimpleNamespace(error=None, partitions=partitions)
+        return SimpleNamespace(topics={topic: found})
+
+    def failure(self, sender: DeadLetterSender, *sizes: int) -> BusError:
+        self.calls.clear()
+        with pytest.raises(BusError) as raised:
+            sender.send([{"topic": "dead", "value": bytes(size)} for size in sizes])
+        return raised.value
+
+
+LARGE = REQUEST_BYTES + 1
+
+
+def test_a_letter_for_which_brokers_close_the_connection_is_refused_with_the_limit() -> None:
+    """They say nothing, so that it would be tried again for ever. Where only its leader was away,
+    or the line was slow, it is sent when it is tried again."""
+    client = Client(0, 1)
     sender = DeadLetterSender(client, "k:1")  # type: ignore[arg-type]
-    with pytest.raises(error) as raised:
-        sender.send([{"topic": "dead", "value": bytes(size)} for size in (1, largest, 2)])
-    is_named = f"topic dead, has {largest} bytes" in str(raised.value)
-    assert is_named is (error is BusRejected)
-    assert is_named is ("socket.request.max.bytes" in str(raised.value))
-    # What was left must not get in the way of the question.
-    assert calls[3:5] == (["purge", "ask"] if is_named else ["purge"])
+    for kind in (BusUnavailable, BusRejected):
+        error = client.failure(sender, 1, LARGE, 2)
+        assert type(error) is kind
+        assert f"topic dead, has {LARGE} bytes" in str(error)
+        assert "socket.request.max.bytes" in str(error)
+        # What was left must not get in the way of the question.
+        assert client.calls[3:5] == ["purge", "ask"]
+
+
+def test_a_letter_that_fits_into_a_request_is_tried_again_for_ever() -> None:
+    client = Client(0)
+    sender = DeadLetterSender(client, "k:1")  # type: ignore[arg-type]
+    for _ in range(3):
+        error = client.failure(sender, 1, REQUEST_BYTES, 2)
+        assert isinstance(error, BusUnavailable) and "bytes" not in str(error)
+        assert client.calls[3:] == ["purge"]
+
+
+def test_a_large_letter_is_tried_again_as_long_as_a_partition_has_no_leader() -> None:
+    client = Client(0, -1)
+    sender = DeadLetterSender(client, "k:1")  # type: ignore[arg-type]
+    for _ in range(3):
+        assert isinstance(client.failure(sender, LARGE), BusUnavailable)
+
+
+@pytest.mark.parametrize("other", [LARGE, LARGE + 1, 1])
+def test_only_the_letter_that_was_not_sent_before_is_refused(other: int) -> None:
+    """Once it is sent, it is as any other."""
+    client = Client(0)
+    # Executors make a sender for each attempt.
+    unsent = UnsentLetters()
+    for left, size in ((1, LARGE), (0, other)):
+        client.left = left
+        sender = DeadLetterSender(client, "k:1", unsent)  # type: ignore[arg-type]
+        if left:
+            assert isinstance(client.failure(sender, size), BusUnavailable)
+        else:
+            sender.send([{"topic": "dead", "value": bytes(size)}])
+    client.left = 1
+    again = DeadLetterSender(client, "k:1", unsent)  # type: ignore[arg-type]
+    assert isinstance(client.failure(again, LARGE), BusRejected) is (other != LARGE)
