@@ -35,17 +35,17 @@ class Placing:
     known. If even one record of a table is not placed by its key, its rows do not stay in
     their partitions, and that is never taken back. Thread-safe.
 
-    `on_rekeyed` is called for a table whose records come with two forms of its key, as after an
+    `on_rekeyed` is called for a table whose records come with two forms of their key, as after an
     ALTER of the key at the source: each record has its own key's text, but one row can be in two
     partitions. `is_shared`: whether the records' topic is known to have several."""
 
     def __init__(self, on_rekeyed: OnRekeyed = lambda _plan, _before, _after: None) -> None:
         self._on_rekeyed = on_rekeyed
-        # The last form of each source table's key.
-        self._forms: dict[tuple[TableId, TableId], KeyForm] = {}
-        # Two forms of it, until that is told.
+        # The last plan of each source table whose key was looked at.
+        self._last: dict[tuple[TableId, TableId], Plan] = {}
+        # Two forms of its records' key, until that is told.
         self._rekeyed: dict[tuple[TableId, TableId], tuple[KeyForm, KeyForm]] = {}
-        self._forms_lock = Lock()
+        self._last_lock = Lock()
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
         # By the plan's identity, see Route.known_plan.
         self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}
@@ -57,19 +57,17 @@ class Placing:
     ) -> bool:
         """Whether records of one source table are placed by their rows' keys. `image`: the rows, as
         columns under the source's names."""
-        self._look_at_form(plan, is_shared)
         if keys.null_count or self._is_one_of_many(plan):
             return False
         choices = self._known(plan)
         fitting = [choice for choice in choices if _are_equal(keys, image, choice, plan)]
-        return self._keep(plan, fitting)
+        return self._keep(plan, fitting, is_shared)
 
     def is_row_by_key(
         self, plan: Plan, key: bytes | None, change: RowChange, *, is_shared: bool = True
     ) -> bool:
         """Whether one record, not yet mapped, is placed by its row's key. Where it changes that
         key, earlier changes of the row are in the partition of the old key."""
-        self._look_at_form(plan, is_shared)
         if key is None or self._is_one_of_many(plan):
             return False
         before, after = change.before or {}, change.after or {}
@@ -80,19 +78,25 @@ class Placing:
         if _is_table_key(key, plan):
             fitting.append(())
         if not fitting and key.startswith(b"{"):
-            names = _names_of(key)
+            names, columns = _names_of(key), self._columns_of(plan)
             is_same = all(row.get(name) == old.get(name) for name in names)
-            return is_same and bool(names) and names <= {*self._columns_of(plan)}
-        return self._keep(plan, fitting)
+            if is_same and names and names <= {*columns}:
+                fitting.append(tuple(name for name in columns if name in names))
+        return self._keep(plan, fitting, is_shared)
 
     def _known(self, plan: Plan) -> list[_Choice]:
-        columns = self._columns_of(plan)
-        return self._choices.get((plan.source.id, plan.target.id, columns)) or choices_of(columns)
+        return self._fitting(plan) or choices_of(self._columns_of(plan))
 
-    def _keep(self, plan: Plan, choices: list[_Choice]) -> bool:
-        if choices:
-            self._choices[plan.source.id, plan.target.id, self._columns_of(plan)] = choices
-        return bool(choices)
+    def _fitting(self, plan: Plan) -> list[_Choice]:
+        return self._choices.get((plan.source.id, plan.target.id, self._columns_of(plan)), [])
+
+    def _keep(self, plan: Plan, choices: list[_Choice], is_shared: bool) -> bool:
+        """Keeps the choices that fit a plan's records; returns whether there are any."""
+        if not choices:
+            return False
+        self._choices[plan.source.id, plan.target.id, self._columns_of(plan)] = choices
+        self._look_at_form(plan, is_shared)
+        return True
 
     def _columns_of(self, plan: Plan) -> _Choice:
         _, columns, _ = self._known_of(plan)
@@ -126,27 +130,36 @@ class Placing:
         self._compared[id(plan), is_shared] = plan
 
     def _compare(self, plan: Plan, is_shared: bool) -> None:
-        columns = self._columns_of(plan)
-        source = plan.source
-        where = source.id, plan.target.id
-        after = key_form(source, sorted(source.key, key=str.upper) or columns)
-        with self._forms_lock:
-            before = self._forms.get(where, after)
-            self._forms[where] = after
-        if not source.key:
+        where = plan.source.id, plan.target.id
+        with self._last_lock:
+            former = self._last.get(where, plan)
+            self._last[where] = plan
+        changed = [forms for forms in self._forms_of(former, plan) if rekeyed(*forms)]
+        if changed:
+            self._rekeyed[where] = changed[0]
+        if is_shared and where in self._rekeyed:
+            self._on_rekeyed(plan, *self._rekeyed[where])
+            self._rekeyed.pop(where, None)
+
+    def _forms_of(self, former: Plan, plan: Plan) -> list[tuple[KeyForm, KeyForm]]:
+        """The forms that the records' key can have had, and has now: of the columns that it can be
+        made of in both; else of the whole key."""
+        fitting = self._fitting(former)
+        common = [choice for choice in self._fitting(plan) if choice in fitting]
+        if common:
+            source = plan.source
+            return [(key_form(former.source, each), key_form(source, each)) for each in common]
+        before, after = self._whole_form(former), self._whole_form(plan)
+        if not plan.source.key:
             # Records without a key of their own can lack columns of the target's.
             names = {name for name, _ in before} & {name for name, _ in after}
             before = tuple(each for each in before if each[0] in names)
             after = tuple(each for each in after if each[0] in names)
-        found = rekeyed(before, after)
-        choices = self._choices.get((*where, columns))
-        if choices is not None:
-            found &= {name.lower() for choice in choices for name in choice}
-        if found:
-            self._rekeyed[where] = before, after
-        if is_shared and where in self._rekeyed:
-            self._on_rekeyed(plan, *self._rekeyed[where])
-            self._rekeyed.pop(where, None)
+        return [(before, after)]
+
+    def _whole_form(self, plan: Plan) -> KeyForm:
+        source = plan.source
+        return key_form(source, sorted(source.key, key=str.upper) or self._columns_of(plan))
 
 
 def key_columns_of(plan: Plan) -> _Choice:

@@ -186,6 +186,59 @@ def test_rows_whose_key_has_another_text_than_before_are_in_several_partitions(
         assert "target table shop.Orders" in line and "cdcbus verify 7 --repair" in line
 
 
+def test_records_that_are_merged_by_columns_show_two_forms_as_well() -> None:
+    told: list[KeyForm] = []
+    placing = Placing(lambda _, *forms: told.extend(forms))
+    for scale in (2, 4):
+        text = f"7.{'0' * scale}"
+        image = {"id": pa.array([text]), "a": pa.array(["9"])}
+        made = plan_of(f"decimal(9,{scale})", "text")
+        assert placing.is_by_key(made, pa.array([f"{text}_".encode()]), image)
+    assert told == [(("id", "decimal(9,2)"),), (("id", "decimal(9,4)"),)]
+
+
+@pytest.mark.parametrize("has_wider_target", [True, False])
+@pytest.mark.parametrize(
+    ("keys", "types", "is_scattered"),
+    [
+        ((b"9_", b"9_"), ("decimal(9,2)", "decimal(9,2)"), False),
+        ((b"9_", b"9_"), ("decimal(9,2)", "decimal(9,4)"), False),
+        ((b"Orders", b"Orders"), ("decimal(9,2)", "decimal(9,4)"), False),
+        ((b"", b""), ("decimal(9,2)", "decimal(9,2)"), False),
+        ((b'{"a":"9"}', b'{"a":"9"}'), ("decimal(9,2)", "decimal(9,2)"), False),
+        ((b"7.00_", b"7.00_"), ("decimal(9,2)", "decimal(9,2)"), False),
+        ((b"7.00_", b"7.0000_"), ("decimal(9,2)", "decimal(9,4)"), True),
+        ((b"9_7.00_", b"9_7.00_eu_"), ("decimal(9,2)", "decimal(9,2)"), True),
+    ],
+)
+def test_a_key_that_gets_a_column_moves_the_rows_whose_record_key_it_changes(
+    keys: tuple[bytes, bytes],
+    types: tuple[str, str],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_scattered: bool,
+    has_wider_target: bool,
+) -> None:
+    """Not where a part of it that stays, or the table's name, is the record key."""
+    tables = ScatteredTables(TASK, MemoryTarget({}), CanalRow())
+    [route] = Mapper(()).routes(ORDERS.id)
+    key: tuple[str, ...] = ("a", "id")
+    target_key = key
+    for text, type_ in zip(keys, types, strict=True):
+        columns = (Column("id", type_), Column("a", "int"), Column("region", "char(2)"))
+        held = {column.name: TargetColumn(column.name, "text") for column in columns}
+        table = replace(ORDERS, columns=columns, key=key)
+        made = route.plan(table, TargetTable(ORDERS.id, held, target_key))
+        cells = {"id": "7.00" if type_.endswith("2)") else "7.0000", "a": "9", "region": "eu"}
+        change = RowChange(table, Op.INSERT, None, cells)
+        step = MappedChange(0, made, made.map(change))
+        tables.look_at_key(text, [(step, change)], TopicPartition("shop", 0))
+        key = ("a", "id", "region")
+        target_key = key if has_wider_target else target_key
+    assert tables.has_shown(ORDERS.id) is is_scattered
+    assert is_scattered or caplog.text == ""
+
+
 def test_a_part_of_the_key_by_which_no_record_is_placed_may_change() -> None:
     types = "decimal(9,2)", "decimal(9,4)"
     assert not scattered_by(*types, keys=(b"9_", b"9_"), key=("id", "a"))
