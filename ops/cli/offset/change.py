@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.control.target_offsets import TargetOffsets
 
+MOST_NAMES = 5
 live_option = click.option(
     "--live", is_flag=True, help="Also while the task runs; it then continues from there."
 )
@@ -157,6 +158,28 @@ def warn_of_target_ahead(
                         fg="yellow",
                         err=True,
                     )
+
+
+def warn_of_snapshots(
+    client: KazooClient, task_id: str, copied_to: str, swimlanes: Collection[str]
+) -> None:
+    """Warns where a fetch task has sent rows by snapshots that another, which gets its position,
+    would send again. They are not copied with it: they tell what the topics of the one have, and
+    the other's may be new."""
+    from cdcbus.tasks.snapshots.copied import sent_without
+
+    if tables := sent_without(client, task_id, copied_to, swimlanes):
+        names = ", ".join(tables[:MOST_NAMES])
+        if len(tables) > MOST_NAMES:
+            names += f" and {len(tables) - MOST_NAMES} more"
+        click.secho(
+            f"warning: snapshots of task {task_id} have sent the rows of {names}, and "
+            f"task {copied_to} does not know that: it sends them again, and if it writes to the "
+            "same topics, tables without a key get their rows twice. A copy that knows it is made "
+            f"by cdcbus task clone {task_id} NEW",
+            fg="yellow",
+            err=True,
+        )
 
 
 def _at_target(task_id: str, bus: BusSettings) -> TargetOffsets | None:

@@ -18,6 +18,7 @@ from cdcbus.ops.cli.offset.change import (
     refuse_other_form,
     refuse_unknown,
     swimlane_of,
+    warn_of_snapshots,
     warn_of_target_ahead,
     without_former,
 )
@@ -143,6 +144,7 @@ def copy(
         print_change(texts, before, as_json)
         # Before the question.
         warn_of_target_ahead(from_id, to_id, copied, bus)
+        warn_of_snapshots(client, from_id, to_id, texts)
         is_set = is_to_be_set(client, to_id, dry_run, live, yes)
         if is_set:
             how = f"offset copy {from_id}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.snapshots.copied import create_snapshots, snapshots_to_copy
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, state_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 )
 @bus_options
 def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> None:
-    """Copy task ID to task NEW: the same text and the same positions, not started."""
+    """Copy task ID to task NEW: the same text, the same positions and snapshots, not started."""
     with bus_client(bus) as client:
         changed = {"taskId": new_id}
         if to_node is not None:
@@ -58,14 +59,19 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
                 f"{state_of(client, task_id, load)}. A copy of the task would not know of it, and "
                 "would start on target tables that lack rows"
             )
+        # Before the positions, too: a snapshot that ends meanwhile is of a later place.
+        snapshots_to_copy(client, task_id)
         stored = positions_to_copy(client, task_id)
+        snapshots = snapshots_to_copy(client, task_id)
+
+        def also(transaction: Any) -> None:
+            create_snapshots(client, transaction, new_id, snapshots)
+            create_positions(client, transaction, new_id, stored)
+
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
-            # In one transaction: a copy without a position would start by its start rule.
-            DistNodes(client).put(
-                {new_id: dists},
-                is_replacing=False,
-                also=lambda transaction: create_positions(client, transaction, new_id, stored),
-            )
+            # In one transaction: a copy without a position would start by its start rule, and one
+            # without its snapshots would send all rows again.
+            DistNodes(client).put({new_id: dists}, is_replacing=False, also=also)
     if any(map(_has_server_id, dists.values())):
         click.secho(
             f"warning: tasks {task_id} and {new_id}: both have the same consumer.source.slaveId, "

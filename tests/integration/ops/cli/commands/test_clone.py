@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
+from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.contracts import Mark, Written
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
-from tests.support.processes.bus import Bus, open_bus, resting_text
+from tests.support.processes.bus import Bus, fetch_text, open_bus, published, resting_text
 from tests.support.processes.killed_writes import killed_at_each_write
 
 pytestmark = pytest.mark.integration
+PATIENCE_SECONDS = 240.0
 
 POSITIONS = {
     topic: f'{{"offset":7,"partition":0,"positionKey":"{topic}_0","topic":"{topic}"}}'
@@ -40,9 +48,12 @@ def test_a_killed_clone_leaves_no_task_without_its_positions(bus: Bus) -> None:
     bus.load(resting_text("242", "127.0.0.1:1", "t,u"))
     for topic, text in POSITIONS.items():
         bus.client.create(f"/datas/task/242/position/{topic}", text.encode(), makepath=True)
+    snapshots = ZooKeeperSnapshots(bus.client, "242", "t")
+    snapshots.save({TableId("s", "a"): TableProgress(TableState.DONE, 5)})
     for is_done in killed_at_each_write(run):
         for topic in bus.tasks.swimlanes("243"):
             assert bus.client.exists(f"/datas/task/243/position/{topic}")
+            assert ZooKeeperSnapshots(bus.client, "243", "t").load() == snapshots.load()
         if not is_done:
             bus.client.delete("/datas/task/243", recursive=True)
     assert len(runs) > 2
@@ -62,3 +73,53 @@ def test_a_copy_knows_of_which_topic_its_position_is(bus: Bus) -> None:
     copy = ZooKeeperPositions(bus.client, "243", "t")
     assert copy.load() == POSITIONS["t"]
     assert copy.written == Written(POSITIONS["t"], Mark(topic_id="a", rules={"k": "d"}))
+
+
+def run_until_now(bus: Bus, task_id: str) -> None:
+    words = [sys.executable, "-m", "cdcbus", "task", "run", task_id, "--until", "now"]
+    run = subprocess.run(
+        words,
+        cwd=bus.folder,
+        env=bus.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_copy_does_not_send_again_what_snapshots_have_sent(
+    stack: Addresses,
+    source: Database,
+    name: str,
+    make_topic: Callable[..., str],
+    source_cursor: Cursor,
+    tmp_path: Path,
+) -> None:
+    make_topic(name)
+    for table, columns in (("keyed", "id INT PRIMARY KEY"), ("keyless", "id INT")):
+        source_cursor.execute(f"CREATE TABLE {table} ({columns})")
+        source_cursor.execute(f"INSERT INTO {table} VALUES (1), (2)")
+    with open_bus(stack.zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
+        text = fetch_text("242", source, stack.kafka, name, **{"consumer.snapshot": "initial"})
+        bus.load(text)
+        run_until_now(bus, "242")
+        of_snapshots = len(published(stack.kafka, name))
+        assert of_snapshots
+        bus("task", "clone", "242", "15242")
+        # A task that gets the position alone sends them.
+        bus.load(text.replace("taskId=242", "taskId=243"))
+        said = bus("offset", "copy", "242", "243", "--dry-run").stderr
+        assert f"have sent the rows of {name}.keyed, {name}.keyless" in said
+        assert "warning" not in bus("offset", "copy", "242", "15242", "--dry-run").stderr
+        for table in ("keyed", "keyless"):
+            source_cursor.execute(f"INSERT INTO {table} VALUES (3)")
+        run_until_now(bus, "15242")
+        later = published(stack.kafka, name)[of_snapshots:]
+        assert [(each["table"], each["data"]) for each in later] == [
+            (table, [{"id": "3"}]) for table in ("keyed", "keyless")
+        ]
+        before = ZooKeeperSnapshots(bus.client, "242", name)
+        of_copy = ZooKeeperSnapshots(bus.client, "15242", name)
+        assert (of_copy.load(), of_copy.is_live()) == (before.load(), before.is_live())
