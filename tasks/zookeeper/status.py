@@ -14,7 +14,8 @@ from cdcbus.tasks.zookeeper.znode import JsonNode, age_seconds
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node, in `process`.
+    """A task as operators see it. `is_wanted`: it was started, and not stopped since. `is_by_hand`:
+    run by `task run`, not by a node, in `process`.
     `stat`: the current process's report, None where only an earlier one reported, or the process
     has lost its lock. `told_at`: when any process of the task last reported. `open_dead_letters`:
     as a node last counted them."""
@@ -30,12 +31,20 @@ class Status:
     process: str = ""
     open_dead_letters: int | None = None
     told_at: str = ""
+    is_wanted: bool = False
 
     @property
     def is_running(self) -> bool:
         return self.state in (State.WORKING, State.RETRYING) and (
             self.is_by_hand or self.stat is not None
         )
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has ended by an error, and a position that is set starts it."""
+        if not self.is_wanted or self.is_by_hand or self.is_running:
+            return False
+        return self.state in (State.ERROR, State.RETRYING)
 
     @property
     def silent_seconds(self) -> float | None:
@@ -71,6 +80,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         stat=current,
         open_dead_letters=nodes.open_dead_letters(task_id),
         told_at=stat.at if stat else "",
+        is_wanted=desired is not None and desired.is_working,
     )
     # A node's process names its node in the lock; one started by hand does not.
     left = left_lock(task_id, locks)

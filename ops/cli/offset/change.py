@@ -13,6 +13,7 @@ from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json
 from cdcbus.tasks.control.commands import refuse_running
 from cdcbus.tasks.control.named_task import unknown_task
+from cdcbus.tasks.zookeeper.status import status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
@@ -74,6 +75,13 @@ def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, y
         return False
     # Before the question, so that nobody confirms in vain.
     refuse_running(client, task_id, live)
+    status = status_of(TaskNodes(client), task_id)
+    if status.waits:
+        click.echo(
+            f"task {task_id} was started, and is {status.state}: the new position starts it within "
+            f"seconds; to prevent that, stop it first: cdcbus task stop {task_id}",
+            err=True,
+        )
     if not yes:
         click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
     return True

@@ -15,7 +15,8 @@ DONE = {
     "start": "The start is ordered: a node takes the task as soon as one can.",
     "restart": "The restart is ordered.",
     "stop": "The stop is ordered: the task stores its position and ends.",
-    "saved": "The text is stored. A running task keeps the text that it was started with.",
+    "saved": "The text is stored. A running task keeps the text that it was started with; one that "
+    "was started and has ended by an error starts with the new text within seconds.",
     "saved-restart": "The text is stored, and a restart is ordered.",
     "new": "The task is stored. It does not run before it is started.",
     "new-started": "The task is stored, and its start is ordered.",

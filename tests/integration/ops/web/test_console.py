@@ -27,6 +27,7 @@ from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.control.dead_letters import drop_letters
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
+from cdcbus.tasks.zookeeper.tasks import Run
 from tests.support.processes.bus import Bus, fetch_text, open_bus, resting_text
 from tests.support.topics.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
@@ -302,6 +303,28 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
     # The page shows the undo as the last change.
     web.post("/tasks/242/undo", data=hidden(web, "/tasks/242", "/undo"))
     assert json.loads(bus.text(path) or "")["offset"] == 9
+
+
+def test_a_task_in_error_can_be_stopped_and_its_reset_says_that_it_starts(
+    web: httpx.Client, bus: Bus, load: str
+) -> None:
+    def is_enabled(button: str) -> bool:
+        [tag] = re.findall(rf'<button[^>]* id="{button}"', web.get(f"/tasks/{load}").text)
+        return " disabled" not in tag
+
+    sentence = "was started, and is ERROR: the new position starts it within seconds"
+    log_in(web)
+    web.post(f"/tasks/{load}/start")
+    order = bus.tasks.wanted(load)
+    assert order is not None
+    bus.tasks.put_run(load, Run(State.ERROR, "the topic is missing", order.order))
+    assert all(map(is_enabled, ("start", "restart", "stop")))
+    assert sentence in text(web, f"/tasks/{load}/reset?to=latest")
+    assert "task 242 " + sentence in bus("offset", "reset", load, "--to", "latest", "--yes").stderr
+    assert "this starts the task, as it is ERROR" in text(web, f"/tasks/{load}")
+    web.post(f"/tasks/{load}/stop")
+    assert (is_enabled("start"), is_enabled("restart"), is_enabled("stop")) == (True, False, False)
+    assert sentence not in text(web, f"/tasks/{load}/reset?to=latest")
 
 
 def test_a_reset_sets_what_was_shown_whatever_has_come_since(

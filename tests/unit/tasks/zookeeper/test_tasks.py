@@ -102,6 +102,31 @@ def test_the_state_follows_from_what_is_wanted_who_has_it_and_who_holds_the_lock
     assert status_of(Known(wanted, claim, run, stat, lock), "1").state is state
 
 
+@pytest.mark.parametrize(
+    ("wanted", "claim", "run", "stat", "lock", "waits"),
+    [
+        (GO, None, Run(State.ERROR, order=5), None, None, True),
+        (GO, "n1", Run(State.RETRYING, order=5, node_id="n1"), None, None, True),
+        (GO, "n1", Run(State.RETRYING, order=5, node_id="n1"), TOLD, CHILD, False),
+        (GO, "n1", Run(State.WORKING, order=5, node_id="n1"), TOLD, CHILD, False),
+        (GO, None, Run(State.DONE, order=5), None, None, False),
+        (HALT, "n1", Run(State.ERROR, order=4), None, None, False),
+        (HALT, None, Run(State.ERROR, order=5), None, None, False),
+        (GO, None, Run(State.ERROR, order=5), replace(TOLD, state=State.ERROR), HAND, False),
+        (None, None, None, None, None, False),
+    ],
+)
+def test_a_started_task_that_has_ended_by_an_error_waits_for_a_position(
+    wanted: DesiredState | None,
+    claim: str | None,
+    run: Run | None,
+    stat: Stat | None,
+    lock: bytes | None,
+    waits: bool,
+) -> None:
+    assert status_of(Known(wanted, claim, run, stat, lock), "1").waits is waits
+
+
 def test_a_task_that_is_being_stopped_says_where() -> None:
     status = status_of(Known(HALT, "n1", Run(State.WORKING, order=4), TOLD, CHILD), "1")
     assert status.reason == "stopping on node n1"

@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.cli.offset import set as command
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 STORED = {
@@ -71,6 +73,21 @@ def test_a_swimlane_that_the_task_does_not_have_is_refused_with_those_that_it_ha
     assert "task 7 has no swimlane lame" in done.output
     assert "it has lane" in done.output
     assert dry_run("7", STORED, "--swimlane", "lane").exit_code == 0
+
+
+@pytest.mark.parametrize(("wanted", "is_said"), [("WORKING", True), ("STOPPED", False)])
+def test_a_task_in_error_is_started_by_a_position_and_the_question_says_so(
+    zookeeper: Any, wanted: str, is_said: bool
+) -> None:
+    zookeeper.put("/datas/task/7/wanted", {"status": wanted})
+    order = TaskNodes(zookeeper).wanted("7")
+    assert order is not None
+    TaskNodes(zookeeper).put_run("7", Run(State.ERROR, "no topic", order.order))
+    words = ["offset", "set", "7", orjson.dumps({**STORED, "offset": 200}).decode()]
+    done = CliRunner().invoke(main, words, input="n\n")
+    assert done.exit_code == 130, done.output
+    said = "task 7 was started, and is ERROR: the new position starts it within seconds"
+    assert (said in done.stderr) is is_said
 
 
 def test_a_swimlane_that_has_a_position_is_known_and_any_of_a_task_without_a_text(
