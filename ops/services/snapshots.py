@@ -19,6 +19,7 @@ from cdcbus.tasks.snapshots.direct import (
     NAME,
     DirectLoad,
     direct_load,
+    direct_path,
     give_up_direct_load,
     state_of,
 )
@@ -28,6 +29,8 @@ from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.position.history import positions_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
+
+MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +137,48 @@ def rows_twice(client: KazooClient, task_id: str, what: Wish) -> str:
     )
 
 
+def lost_progress(client: KazooClient, task_id: str, what: Wish) -> str:
+    """A sentence on the progress that giving up a direct load deletes; empty where `what` gives
+    none up, or it has none that counts. Raises ConfigError where it cannot be given up."""
+    load = _to_give_up(client, task_id, what)
+    if load is None:
+        return ""
+    _refuse_giving_up(client, task_id, what)
+    return _lost(client, task_id, load)
+
+
+def _to_give_up(client: KazooClient, task_id: str, what: Wish) -> DirectLoad | None:
+    if what.kind is not WishKind.STOP:
+        return None
+    load = direct_load(client, task_id)
+    return load if load and not load.is_done else None
+
+
+def _lost(client: KazooClient, task_id: str, load: DirectLoad) -> str:
+    if load.is_void:
+        return ""
+    tables = tables_of(client, direct_path(task_id))
+    done = sum(progress.state is TableState.DONE for progress in tables.values())
+    rows = sum(progress.rows for progress in tables.values())
+    begun = [(progress.rows, str(table)) for table, progress in tables.items() if progress.rows]
+    named = [f"{table} {count:,}" for count, table in sorted(begun, reverse=True)[:MOST_NAMES]]
+    if len(begun) > MOST_NAMES:
+        named.append("and others")
+    of_tables = f" ({', '.join(named)})" if named else ""
+    return (
+        f"this gives up the direct load of task {task_id}, and its progress is lost: {done} of "
+        f"{len(tables)} tables done, {rows:,} rows{of_tables}. Until then cdcbus snapshot run "
+        f"{task_id} --direct continues it"
+    )
+
+
 def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
     """Orders it of the task; STOP also gives up a direct load that was interrupted. Recorded in the
-    audit. Raises ConfigError for what is not possible, and, unless confirmed, for `rows_twice`."""
+    audit. Raises ConfigError for what is not possible, and, unless confirmed, for `rows_twice` and
+    `lost_progress`."""
     # A direct load is no work of the task, which could not see the order: it is given up here.
-    if what.kind is WishKind.STOP:
-        load = direct_load(client, task_id)
-        if load and not load.is_done:
-            return _give_up(client, task_id, load, what, who)
+    if load := _to_give_up(client, task_id, what):
+        return _give_up(client, task_id, load, what, who)
     for table in what.tables:
         # As a pattern it would be for no table, and nothing would be started or paused.
         if table.count(".") != 1 or not all(table.split(".")) or "*" in table:
@@ -196,8 +233,23 @@ def _need_known(client: KazooClient, task_id: str, swimlane: str, what: Wish) ->
 
 
 def _give_up(client: KazooClient, task_id: str, load: DirectLoad, what: Wish, who: str) -> Ordered:
-    """Gives up a direct load that was interrupted. Raises ConfigError while it runs, for some of
-    its tables only, and for a task that nodes are to run."""
+    """Gives up a direct load that was interrupted. Raises ConfigError where it cannot be given up,
+    and, unless confirmed, where its progress is lost."""
+    _refuse_giving_up(client, task_id, what)
+    if not what.is_confirmed and (lost := _lost(client, task_id, load)):
+        raise ConfigError(
+            f"{lost}; to give it up all the same: cdcbus snapshot stop {task_id} --yes (in the "
+            'API: "force": true)'
+        )
+    with audited(client, who, "snapshot stop", f"task {task_id}"):
+        give_up_direct_load(client, task_id, load)
+    given_up = replace(load, is_void=True, is_given_up=True)
+    return Ordered(False, state_of(client, task_id, given_up), gives_up=True)
+
+
+def _refuse_giving_up(client: KazooClient, task_id: str, what: Wish) -> None:
+    """Raises ConfigError while the task's direct load runs, for some of its tables only, and for a
+    task that nodes are to run."""
     if what.tables:
         raise ConfigError(f"the direct load of task {task_id} is given up whole: name no table")
     nodes = TaskNodes(client)
@@ -214,10 +266,6 @@ def _give_up(client: KazooClient, task_id: str, load: DirectLoad, what: Wish, wh
             f"task {task_id} is started: without its direct load, a node would run it on target "
             f"tables that hold some of the rows; stop it first, cdcbus task stop {task_id}"
         )
-    with audited(client, who, "snapshot stop", f"task {task_id}"):
-        give_up_direct_load(client, task_id, load)
-    given_up = replace(load, is_void=True, is_given_up=True)
-    return Ordered(False, state_of(client, task_id, given_up), gives_up=True)
 
 
 def _swimlane(client: KazooClient, task_id: str) -> str:

@@ -237,7 +237,8 @@ def undo(
 
 def snapshot(bus: WebBus, task_id: str, what: Wish, who: str) -> Ordered:
     """Orders `what` for the snapshots of a fetch task, or gives up a direct load, without
-    waiting. Unless it is confirmed, refuses what would make rows come twice."""
+    waiting. Unless it is confirmed, refuses what would make rows come twice, or lose the progress
+    of a load."""
     known_task(bus, task_id)
     return order_snapshot(bus.client, task_id, what, who)
 

@@ -156,7 +156,8 @@ class TableSnapshot(BaseModel):
 
 class SnapshotWish(BaseModel):
     """No `tables`: all. `where`: for a start, the condition that selects rows, in SQL. `force`:
-    also where the rows of a table without a key would come twice."""
+    also where the rows of a table without a key would come twice, or the progress of a direct load
+    is lost."""
 
     model_config = ConfigDict(extra="forbid")
     tables: list[str] = Field([], max_length=1000, examples=[["shop.orders"]])

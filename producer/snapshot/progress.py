@@ -128,7 +128,8 @@ class WishKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Wish:
     """`tables`: SCHEMA.TABLE in any case; none = all that the task reads. `where`: for START, the
-    condition for rows; `is_confirmed`: also where rows of tables without a key can come twice."""
+    condition for rows; `is_confirmed`: also where rows of tables without a key can come twice; for
+    STOP, also where the progress of a direct load is lost."""
 
     kind: WishKind
     tables: tuple[str, ...] = ()

@@ -14,7 +14,12 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json, print_table
 from cdcbus.ops.cli.task.direct_load import run
 from cdcbus.ops.cli.task_argument import task_argument
-from cdcbus.ops.services.snapshots import order_snapshot, rows_twice, snapshots_of
+from cdcbus.ops.services.snapshots import (
+    lost_progress,
+    order_snapshot,
+    rows_twice,
+    snapshots_of,
+)
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.snapshot.progress import TableState, Wish, WishKind
@@ -88,14 +93,22 @@ def resume(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
 @snapshot.command()
 @task_argument()
 @_tables
+@click.option("--yes", is_flag=True, help="Do not ask, where a direct load is given up.")
 @json_option
 @bus_options
-def stop(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
+def stop(task_id: str, tables: tuple[str, ...], yes: bool, as_json: bool, bus: BusSettings) -> None:
     """End snapshots of task ID that are not done; rows that were sent stay.
 
-    For a consumer task: give up its interrupted direct load.
+    For a consumer task: give up its interrupted direct load. Asks, as its progress is lost.
     """
-    _wish(task_id, Wish(WishKind.STOP, tables), as_json, bus)
+    what = Wish(WishKind.STOP, tables, is_confirmed=yes)
+    if not yes:
+        with bus_client(bus) as client:
+            lost = lost_progress(client, task_id, what)
+        if lost:
+            click.confirm(f"{lost}. Give it up?", abort=True, err=True)
+            what = replace(what, is_confirmed=True)
+    _wish(task_id, what, as_json, bus)
 
 
 @snapshot.command()

@@ -195,10 +195,16 @@ def stop(request: Request, task_id: str) -> Response:
 
 @router.post("/tasks/{task_id}/snapshot/{kind}")
 def snapshot(
-    request: Request, task_id: str, kind: WishKind, table: Annotated[str, Form()] = ""
+    request: Request,
+    task_id: str,
+    kind: WishKind,
+    table: Annotated[str, Form()] = "",
+    confirmed: Annotated[bool, Form()] = False,
 ) -> Response:
-    tables = (table,) if table else ()
-    ordered = actions.snapshot(bus_of(request), task_id, Wish(kind, tables), operator_of(request))
+    # The page has no such field for a start, whose rows could come twice.
+    is_confirmed = confirmed and kind is WishKind.STOP
+    what = Wish(kind, (table,) if table else (), is_confirmed=is_confirmed)
+    ordered = actions.snapshot(bus_of(request), task_id, what, operator_of(request))
     done = "given-up" if ordered.gives_up else "snapshot"
     return RedirectResponse(task_address(task_id, f"?done={done}"), 303)
 

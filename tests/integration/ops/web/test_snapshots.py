@@ -214,8 +214,16 @@ def test_a_direct_load_is_shown_and_given_up_once_it_does_not_run(
     bus.client.delete(lock)
     some = web.post("/tasks/242/snapshot/stop", data={"table": "shop.orders"})
     assert (some.status_code, "given up whole" in some.text) == (409, True)
-    assert direct_load(bus.client, "242") is not None
-    answer = web.post("/tasks/242/snapshot/stop")
+    lost = "1 of 3 tables done, 1,510,000 rows (shop.orders 1,500,000, shop.items 7,000"
+    unconfirmed = web.post("/tasks/242/snapshot/stop")
+    assert (unconfirmed.status_code, lost in unconfirmed.text) == (409, True)
+    unforced = web.post("/api/tasks/242/snapshot/stop", headers=BEARER)
+    assert (unforced.status_code, lost in unforced.json()["error"]) == (409, True)
+    assert "Lose its progress: 1,510,000 rows of 3 tables" in said
+    load = direct_load(bus.client, "242")
+    assert load is not None
+    assert not load.is_void
+    answer = web.post("/tasks/242/snapshot/stop", data={"confirmed": "true"})
     assert answer.headers["location"] == "/tasks/242?done=given-up"
     given_up = direct_load(bus.client, "242")
     assert given_up is not None

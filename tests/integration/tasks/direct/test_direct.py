@@ -285,7 +285,7 @@ def test_a_task_whose_load_was_given_up_starts_only_from_a_new_load_or_a_set_pos
             process.send_signal(signal.SIGINT)
             process.communicate()
     why = f"the direct load of task {load.task_id} was given up"
-    assert why in cdcbus("snapshot", "stop", load.task_id).stdout
+    assert why in cdcbus("snapshot", "stop", load.task_id, "--yes").stdout
     assert cdcbus("snapshot", "status", load.task_id).stdout.startswith(why)
     refused = cdcbus("task", "run", str(load.file))
     assert (refused.returncode, why in refused.stderr) == (1, True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdcbus.ops.services.snapshots import order_snapshot, rows_twice, snapshots_of
+from cdcbus.ops.services.snapshots import lost_progress, order_snapshot, rows_twice, snapshots_of
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
@@ -140,7 +140,10 @@ def test_an_interrupted_direct_load_is_given_up_whole_and_only_while_it_does_not
         order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
     assert direct_load(zookeeper, "7") is not None
     del zookeeper.nodes[LOCK]
-    ordered = order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
+    with pytest.raises(ConfigError, match="0 of 1 tables done, 0 rows"):
+        order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
+    assert direct_load(zookeeper, "7") == DirectLoad({})
+    ordered = order_snapshot(zookeeper, "7", Wish(WishKind.STOP, is_confirmed=True), "ann")
     assert ordered.gives_up
     assert "cdcbus offset reset 7" in ordered.sentence
     found = snapshots_of(zookeeper, "7")
@@ -170,7 +173,35 @@ def test_a_direct_load_is_not_given_up_while_nodes_are_to_run_the_task(zookeeper
     with pytest.raises(ConfigError, match="stop it first, cdcbus task stop 7"):
         order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
     assert direct_load(zookeeper, "7") is not None
+    with pytest.raises(ConfigError, match="stop it first, cdcbus task stop 7"):
+        lost_progress(zookeeper, "7", Wish(WishKind.STOP))  # before the question
     TaskNodes(zookeeper).want("7", is_working=False, by="ann")
+    assert order_snapshot(zookeeper, "7", Wish(WishKind.STOP, is_confirmed=True), "ann").gives_up
+
+
+def test_what_is_lost_with_a_direct_load_is_named(zookeeper: Any) -> None:
+    put_direct_load(zookeeper, "7", DirectLoad({}))
+    store = ZooKeeperSnapshots(zookeeper, "7", "direct")
+    store.save({ORDERS: TableProgress(TableState.RUNNING, 4_000)})
+    store.save({TableId("shop", "log"): TableProgress()})
+    lost = lost_progress(zookeeper, "7", Wish(WishKind.STOP))
+    assert "0 of 2 tables done, 4,000 rows (shop.orders 4,000)." in lost
+    many = {TableId("s", f"t{each}"): TableProgress(TableState.DONE, each) for each in range(9)}
+    store.save(many)
+    lost = lost_progress(zookeeper, "7", Wish(WishKind.STOP))
+    assert "9 of 11 tables done, 4,036 rows (shop.orders 4,000, s.t8 8, s.t7 7" in lost
+    assert "s.t5 5, and others)" in lost
+    for kind in (WishKind.START, WishKind.PAUSE):
+        assert not lost_progress(zookeeper, "7", Wish(kind))
+
+
+@pytest.mark.parametrize(
+    "load", [DirectLoad({}, is_void=True), DirectLoad({}, is_void=True, is_given_up=True)]
+)
+def test_nothing_is_lost_with_a_load_that_is_void(zookeeper: Any, load: DirectLoad) -> None:
+    put_direct_load(zookeeper, "7", load)
+    ZooKeeperSnapshots(zookeeper, "7", "direct").save({ORDERS: TableProgress(rows=5)})
+    assert not lost_progress(zookeeper, "7", Wish(WishKind.STOP))
     assert order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann").gives_up
 
 

@@ -15,6 +15,7 @@ from cdcbus.ops.cli.commands import snapshot as command
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
+from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
@@ -128,3 +129,23 @@ def test_a_start_asks_where_rows_without_a_key_would_come_twice(zookeeper: Any) 
     assert run("start", "7", "--yes").exit_code == 0
     assert list(wishes_of(zookeeper, path).values()) == [Wish(WishKind.START, is_confirmed=True)]
     assert run("start", "7", "--table", "shop.items").exit_code == 0
+
+
+def test_a_direct_load_is_given_up_only_by_a_yes(zookeeper: Any) -> None:
+    put_direct_load(zookeeper, "7", DirectLoad({}))
+    ZooKeeperSnapshots(zookeeper, "7", "direct").save({ORDERS: HALF})
+    before = zookeeper.texts()
+    refused = CliRunner().invoke(main, ["snapshot", "stop", "7"], input="n\n")
+    assert refused.exit_code == 130
+    assert "0 of 1 tables done, 5,000 rows (shop.orders 5,000)" in refused.stderr
+    assert "Give it up? [y/N]" in refused.stderr
+    assert zookeeper.texts() == before
+    done = run("stop", "7", "--yes")
+    assert (done.exit_code, "was given up" in done.stdout) == (0, True)
+    assert run("stop", "7").exit_code == 0  # nothing is left to lose
+
+
+def test_a_snapshot_of_a_fetch_task_is_stopped_unasked(zookeeper: Any) -> None:
+    ZooKeeperSnapshots(zookeeper, "7", "lane").save({ORDERS: HALF})
+    assert run("stop", "7").exit_code == 0
+    assert list(wishes_of(zookeeper, snapshot_path("7", "lane")).values()) == [Wish(WishKind.STOP)]
