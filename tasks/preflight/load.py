@@ -19,7 +19,7 @@ from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionSt
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
-from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.positions import TopicPartition, kafka_positions_from_json
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.transform.idle_columns import idle_columns
@@ -250,10 +250,12 @@ def _start(
         same_logs(task, logs, begin)
         starts = begin.offsets
         found |= starts
-        stored: set[str] = set()
-        for topic, store in stores.items():
-            if store.load() is not None:
-                stored.add(topic)
+        stored: dict[TopicPartition, int] = {}
+        for store in stores.values():
+            text = store.load()
+            for position in kafka_positions_from_json(text) if text else ():
+                stored[position.topic_partition] = position.next_offset
+        applied = {each.topic_partition: each.next_offset for each in table.applied}
         seen = []
         for sentence in heard:
             seen.append(warning("start", sentence, "Check that you want this before the start."))
@@ -263,9 +265,11 @@ def _start(
             # A replay ends on its own, perhaps before the end of the topic.
             if isinstance(task.start, Replay):
                 last = min(end, task.start.last + 1)
-            rule = "the start rule, as nothing is stored"
-            if partition.topic in stored:
-                rule = "the stored position"
+            rule = "the stored position"
+            if partition in begin.by_rule:
+                rule = "the start rule, as nothing is stored"
+            elif stored.get(partition) != offset == applied.get(partition):
+                rule = "what the target has applied"
             behind = f"{max(0, last - offset):,} records behind (held: {first} to {end})"
             seen.append(ok(f"start {partition}", f"at offset {offset} by {rule}, {behind}"))
     return seen
