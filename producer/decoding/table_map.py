@@ -36,7 +36,7 @@ _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME, _SET_LABELS, _ENUM
 )
 _SIMPLE_KEY, _PREFIX_KEY, _LABEL_DEFAULT_CHARSET, _LABEL_COLUMN_CHARSET = 8, 9, 10, 11
 
-_NUMERIC = {
+NUMERIC = {
     TYPE.YEAR,
     TYPE.TINY,
     TYPE.SHORT,
@@ -80,13 +80,15 @@ _WITH_LENGTH = {TYPE.BLOB, BLOB_COMPRESSED, TYPE.GEOMETRY, VECTOR, TYPE.JSON}
 class TableMap:
     """A table map. Column names are empty and `is_complete` is false unless the server sends
     full metadata; charset ids are resolved with the server's own list. `has_hashes`: the last
-    columns can be hashes, as MariaDB keeps one for a unique key of TEXT, BLOB or long texts."""
+    columns can be hashes, as MariaDB keeps one for a unique key of TEXT, BLOB or long texts.
+    `has_signs`: it says of each number whether it is UNSIGNED."""
 
     table: TableId
     columns: tuple[BinlogColumn, ...]
     key: tuple[str, ...] = ()
     is_complete: bool = False
     has_hashes: bool = False
+    has_signs: bool = False
 
 
 @dataclass(slots=True)
@@ -147,14 +149,18 @@ def _parsed(
 def _without_hashes(columns: tuple[BinlogColumn, ...]) -> tuple[BinlogColumn, ...]:
     """Hides the hashes, which have names of the server's own and are the last columns."""
     first = len(columns)
-    while first > 1 and is_hash(columns[first - 1]) and _HASH.fullmatch(columns[first - 1].name):
+    while first > 1 and _is_named_hash(columns[first - 1]):
         first -= 1
     return columns[:first] + tuple(map(hidden, columns[first:]))
 
 
-def is_hash(column: BinlogColumn) -> bool:
+def _is_named_hash(column: BinlogColumn) -> bool:
+    return is_hash(column, has_sign=True) and _HASH.fullmatch(column.name) is not None
+
+
+def is_hash(column: BinlogColumn, *, has_sign: bool) -> bool:
     """Whether the column can be a hash: a BIGINT, UNSIGNED where its sign is known."""
-    return column.type == TYPE.LONGLONG and (column.unsigned or not column.name)
+    return column.type == TYPE.LONGLONG and (column.unsigned or not has_sign)
 
 
 def hidden(column: BinlogColumn) -> BinlogColumn:
@@ -280,7 +286,7 @@ def _complete(
     for index, column in enumerate(columns):
         if metadata.names:
             column = replace(column, name=metadata.names[index])
-        if column.type in _NUMERIC:
+        if column.type in NUMERIC:
             if metadata.signedness is not None:
                 column = replace(
                     # The highest bit of each byte comes first here, unlike in the bitmaps of rows.
@@ -305,7 +311,13 @@ def _complete(
     key: tuple[str, ...] = ()
     if metadata.names:
         key = tuple(map(metadata.names.__getitem__, metadata.key))
-    return TableMap(name, tuple(completed), key, is_complete=bool(metadata.names))
+    return TableMap(
+        name,
+        tuple(completed),
+        key,
+        is_complete=bool(metadata.names),
+        has_signs=metadata.signedness is not None,
+    )
 
 
 def _charset(collation: int, charsets: Mapping[int, str], name: TableId) -> str:

@@ -23,7 +23,7 @@ from cdcbus.producer.decoding.column_types import (
     is_open,
 )
 from cdcbus.producer.decoding.sql_types import BLOB_PREFIX
-from cdcbus.producer.decoding.table_map import TableMap, hidden, is_hash
+from cdcbus.producer.decoding.table_map import NUMERIC, TableMap, hidden, is_hash
 
 _BLOBS = frozenset((TYPE.BLOB, BLOB_COMPRESSED))
 # information_schema's data_type -> the type codes that a table map may show for it.
@@ -55,6 +55,8 @@ _CODES: dict[str, Set[int]] = {
     **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), _BLOBS),
     **dict.fromkeys(GEOMETRIES, frozenset((TYPE.GEOMETRY,))),
 }
+# Numbers that can be UNSIGNED or not: MySQL counts a YEAR as unsigned.
+_SIGNED = NUMERIC - {TYPE.YEAR}
 _NAMES = {code: kind for kind, codes in reversed(_CODES.items()) for code in codes}
 
 
@@ -89,26 +91,32 @@ def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
 
 def fits(table_map: TableMap, schema: TableSchema) -> bool:
     """Whether a schema can be the one that a table map describes: as many columns, of types that a
-    table map shows like this, unsigned where it says so. In MariaDB a hash follows for each key
+    table map shows like this, with the signs that it says. In MariaDB a hash follows for each key
     that is one."""
     count = len(schema.columns)
     hashes = table_map.columns[count:]
     if hashes:
         is_for_each = table_map.has_hashes and len(hashes) == len(schema.hashed)
-        if not is_for_each or not all(map(is_hash, hashes)):
+        has_sign = table_map.has_signs
+        if not is_for_each or not all(is_hash(each, has_sign=has_sign) for each in hashes):
             return False
-    return count <= len(table_map.columns) and all(
-        map(_fits, table_map.columns[:count], schema.columns)
-    )
+    if count > len(table_map.columns):
+        return False
+    columns = table_map.columns[:count]
+    if table_map.has_signs and not all(map(_has_sign, columns, schema.columns)):
+        return False
+    return all(map(_fits, columns, schema.columns))
 
 
 def _fits(column: BinlogColumn, known: TableColumn) -> bool:
     if column.type not in _CODES.get(known.data_type, ()):
         return False
-    if OWN_TYPES.get(known.data_type, column.meta[0]) != column.meta[0]:
-        return False
-    # MySQL counts a YEAR as unsigned
-    return not column.unsigned or "unsigned" in known.type or known.data_type == "year"
+    return OWN_TYPES.get(known.data_type, column.meta[0]) == column.meta[0]
+
+
+def _has_sign(column: BinlogColumn, known: TableColumn) -> bool:
+    """Whether the known column is UNSIGNED where the table map says so, and only there."""
+    return column.type not in _SIGNED or column.unsigned == ("unsigned" in known.type)
 
 
 def with_open_types(table_map: TableMap, schema: TableSchema) -> TableMap | None:
@@ -147,4 +155,7 @@ def _type_name(column: BinlogColumn) -> str:
     if column.type == TYPE.STRING:
         own = [kind for kind, size in OWN_TYPES.items() if size == column.meta[0]]
         return " or ".join(["char", *own])
-    return _NAMES.get(column.type, str(column.type))
+    name = _NAMES.get(column.type, str(column.type))
+    if column.unsigned and column.type in _SIGNED:
+        return f"{name} unsigned"
+    return name

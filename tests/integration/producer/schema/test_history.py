@@ -356,6 +356,35 @@ def test_an_alter_that_the_binlog_does_not_show_stops(course: Course) -> None:
         course.catch_up()
 
 
+def test_a_changed_sign_that_the_binlog_does_not_show_stops(
+    course: Course, source: Database, name: str
+) -> None:
+    made = "CREATE TABLE n (id SERIAL, a INT UNSIGNED, b BOOL, c DECIMAL(5,2) ZEROFILL, d YEAR)"
+    course.run(made)
+    course.catch_up()
+    with global_variable(source, "binlog_row_metadata", "MINIMAL"):
+        course.run("INSERT INTO n VALUES (1, 2, 1, 3, 2026)")
+        same = course.catch_up()
+        course.run(
+            "SET sql_log_bin = 0",
+            "ALTER TABLE n MODIFY a INT, MODIFY d YEAR NULL",
+            "SET sql_log_bin = 1",
+        )
+        start = course.read_to
+        course.run("INSERT INTO n VALUES (2, -1, 1, 3, 2026)")
+        with pytest.raises(
+            UnreadableEvent,
+            match=r"of types bigint unsigned, int, tinyint, .* has 5: .* a int(\(10\))? unsigned, .*"
+            r"sql_log_bin=0, delete memory/.*\.n$",
+        ):
+            course.catch_up()
+        del course.entries[f"{name}.n"]
+        course.read_to = start
+        [after] = course.catch_up()
+    assert [row["a"] for row in (*same, after)] == ["2", "-1"]
+    assert {**same[0], "id": "2", "a": "-1"} == after
+
+
 def test_a_part_of_the_binlog_that_was_passed_over_is_followed_too(course: Course) -> None:
     course.run("INSERT INTO t VALUES (1, 10, 20)", SWAPS[0])
     edge = course.run("FLUSH BINARY LOGS")

@@ -53,6 +53,7 @@ def test_name_and_number_are_read_alone() -> None:
 def test_without_optional_metadata_it_is_not_complete() -> None:
     found = read(bytes((TYPE.LONG, TYPE.VARCHAR)), b"\x2c\x01")
     assert not found.is_complete
+    assert not found.has_signs
     assert [(column.name, column.type, column.meta) for column in found.columns] == [
         ("", TYPE.LONG, (0, 0)),
         ("", TYPE.VARCHAR, (300, 0)),
@@ -65,6 +66,7 @@ def test_signedness_counts_only_numeric_columns() -> None:
         types, b"\x08", (1, bytes((0b01101000,))), (4, strings("a", "b", "c", "d", "e", "f"))
     )
     assert [column.name for column in found.columns if column.unsigned] == ["c", "d", "f"]
+    assert found.has_signs
 
 
 @pytest.mark.parametrize(

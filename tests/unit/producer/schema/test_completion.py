@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
+from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
-from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn
+from cdcbus.producer.decoding.column_types import BINARY, BOOL, BinlogColumn
 from cdcbus.producer.decoding.table_map import TableMap
 from cdcbus.producer.schema.completion import completed, fits, with_open_types
 
@@ -22,21 +23,64 @@ def table_map(*columns: BinlogColumn) -> TableMap:
 @pytest.mark.parametrize(
     ("column", "type_", "is_one"),
     [
-        (BinlogColumn("", TYPE.LONG, unsigned=True), "int unsigned", True),
-        (BinlogColumn("", TYPE.LONG, unsigned=True), "int", False),
         (BinlogColumn("", TYPE.LONG), "int(10) unsigned zerofill", True),
         (BinlogColumn("", TYPE.LONG), "bigint", False),
-        (BinlogColumn("", TYPE.YEAR, unsigned=True), "year", True),
         (BinlogColumn("", TYPE.STRING, (16, 0)), "uuid", True),
         (BinlogColumn("", TYPE.STRING, (4, 0)), "uuid", False),
         (BinlogColumn("", TYPE.STRING, (4, 0)), "inet4", True),
         (BinlogColumn("", TYPE.VARCHAR, (12, 0)), "vector(3)", True),
     ],
 )
-def test_a_column_fits_by_type_size_and_sign(
-    column: BinlogColumn, type_: str, is_one: bool
-) -> None:
+def test_a_column_fits_by_type_and_size(column: BinlogColumn, type_: str, is_one: bool) -> None:
     assert fits(table_map(column), TableSchema((TableColumn("c", type_),))) is is_one
+
+
+@pytest.mark.parametrize(
+    ("type_", "signed", "unsigned"),
+    [
+        (TYPE.LONG, "int", "int unsigned"),
+        (TYPE.LONG, "int(10)", "int(10) unsigned zerofill"),
+        (TYPE.TINY, BOOL, "tinyint(1) unsigned"),
+        (TYPE.NEWDECIMAL, "decimal(5,2)", "decimal(5,2) unsigned"),
+        (TYPE.FLOAT, "float", "float unsigned"),
+        (TYPE.DOUBLE, "double", "double unsigned"),
+    ],
+)
+def test_a_number_fits_by_its_sign_where_the_table_map_says_it(
+    type_: int, signed: str, unsigned: str
+) -> None:
+    bare = table_map(BinlogColumn("", type_))
+    minus = replace(bare, has_signs=True)
+    plus = replace(minus, columns=(BinlogColumn("", type_, unsigned=True),))
+    found = []
+    for known in (signed, unsigned):
+        schema = TableSchema((TableColumn("c", known),))
+        found.append((fits(bare, schema), fits(minus, schema), fits(plus, schema)))
+    assert found == [(True, True, False), (True, False, True)]
+
+
+@pytest.mark.parametrize("unsigned", [False, True])
+@pytest.mark.parametrize(
+    ("type_", "meta", "known"),
+    [
+        (TYPE.YEAR, (0, 0), "year"),  # MySQL counts it as unsigned
+        (TYPE.BIT, (8, 0), "bit(8)"),
+        (TYPE.ENUM, (1, 0), "enum('unsigned')"),
+    ],
+)
+def test_what_has_no_sign_fits_either_way(
+    type_: int, meta: tuple[int, int], known: str, unsigned: bool
+) -> None:
+    found = replace(table_map(BinlogColumn("", type_, meta, unsigned)), has_signs=True)
+    assert fits(found, TableSchema((TableColumn("c", known),)))
+
+
+def test_both_shapes_show_the_sign_that_does_not_fit() -> None:
+    plus = BinlogColumn("", TYPE.LONG, unsigned=True)
+    found = replace(table_map(plus, BinlogColumn("", TYPE.YEAR, unsigned=True)), has_signs=True)
+    known = TableSchema((TableColumn("a", "int"), TableColumn("y", "year")))
+    with pytest.raises(UnreadableEvent, match=r"int unsigned, year, .* has 2: a int, y year"):
+        completed(found, known)
 
 
 def test_what_full_table_maps_leave_open_is_told_by_the_name_of_the_column() -> None:
@@ -93,6 +137,8 @@ def test_a_hash_may_follow_for_each_key_that_is_one(
     columns += [BinlogColumn("", TYPE.LONGLONG)] * hashes
     found = replace(table_map(*columns), has_hashes=has_hashes)
     assert fits(found, known) is is_one
+    if hashes:  # of unsigned numbers
+        assert not fits(replace(found, has_signs=True), known)
     assert known.key == ()
     assert TableSchema.from_fields(known.to_fields()) == known
     if is_one:
