@@ -72,9 +72,9 @@ class Unlogged:
     tables that have another table's rows afterwards, or none, or are gone; `schemas`: schemas that
     are dropped with all their tables; `trimmed`: tables that lose rows, as of partitions;
     `refilled`: tables whose rows have other cells afterwards; `retyped`: tables whose rows have
-    some if a column's type holds less than its former one, which the statement does not show;
-    `whole`: in other tables, columns, in lower case, that are of whole numbers afterwards, if they
-    were not before."""
+    some if a column's type or character set holds less than its former one, which the statement
+    does not show; `whole`: in other tables, columns, in lower case, that are of whole numbers
+    afterwards, if they were not before."""
 
     replaced: frozenset[TableId] = frozenset()
     schemas: frozenset[str] = frozenset()
@@ -217,7 +217,10 @@ class _NameReader(StatementReader):
         retyped: set[TableId] = set()
         whole: set[tuple[TableId, str]] = set()
         if not refilled:
-            is_strict = bool(self._session.sql_mode & STRICT)
+            # IGNORE goes before strict mode.
+            is_strict = bool(self._session.sql_mode & STRICT) and not is_ignore
+            if not is_strict and any(TokenReader(part).comes("CONVERT", "TO") for part in parts):
+                retyped.add(table)  # `?` for each character that the new set lacks
             for column, kind in filter(None, map(_new_type, parts)):
                 if not is_strict or kind in _ROUNDED:
                     retyped.add(table)
@@ -320,8 +323,9 @@ def _kind_of(action: Sequence[Token]) -> str:
 
 
 def _changes_cells(actions: Sequence[Sequence[Token]]) -> bool:
-    """Whether rows that are there already get a value in an added column, or the cells of another
-    one under a name. Other types do not count: values stay, as far as a type holds them."""
+    """Whether rows that are there already get a value in an added column, the cells of another one
+    under a name, or those of an expression, which may be a new one. Other types do not count:
+    values stay, as far as a type holds them."""
     added: set[str] = set()
     dropped: set[str] = set()
     for action in actions:
@@ -329,7 +333,11 @@ def _changes_cells(actions: Sequence[Sequence[Token]]) -> bool:
         if reader.skip("RENAME", "COLUMN"):
             return True
         if reader.skip("CHANGE"):
-            if _column(reader) != _column(reader):
+            if _column(reader) != _column(reader) or _is_generated(reader):
+                return True
+        elif reader.skip("MODIFY"):
+            _column(reader)
+            if _is_generated(reader):
                 return True
         elif reader.skip("DROP") and reader.word() not in _NO_COLUMNS:
             dropped.add(_column(reader))
@@ -367,6 +375,18 @@ def _column(reader: TokenReader) -> str:
     reader.skip("COLUMN")
     reader.skip("IF", "EXISTS")
     return reader.column_name().lower()
+
+
+def _is_generated(definition: TokenReader) -> bool:
+    """Whether the cells of a column of this definition are those of an expression."""
+    while not definition.is_done():
+        if definition.skip("AS"):
+            return True
+        if definition.comes("("):
+            definition.parentheses()
+        else:
+            definition.take()
+    return False
 
 
 def _has_value(definition: TokenReader) -> bool:

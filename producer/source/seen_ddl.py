@@ -68,8 +68,8 @@ class SeenDdl:
             (found.refilled, "gives its rows other cells"),
             (
                 found.retyped | rounded,
-                "gives its rows other cells if the new type of a column holds less than the former "
-                "one (digits were rounded, or texts cut)",
+                "gives its rows other cells if the new type or character set of a column holds "
+                "less than the former one (digits were rounded, texts cut, or characters replaced)",
             ),
         )
         for tables, effect in effects:

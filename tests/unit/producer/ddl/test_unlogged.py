@@ -48,6 +48,15 @@ def replaced(*tables: TableId) -> Unlogged:
         ("ALTER TABLE a DROP x, ADD x INT", REFILLED),
         ("ALTER TABLE a RENAME COLUMN x TO y, RENAME COLUMN y TO x", REFILLED),
         ("ALTER TABLE a CHANGE COLUMN x y INT", REFILLED),
+        ("ALTER TABLE a MODIFY g INT AS (x*3) STORED", REFILLED),
+        (
+            "ALTER TABLE a CHANGE g g VARCHAR(20) GENERATED ALWAYS AS (concat(x,'b')) VIRTUAL",
+            REFILLED,
+        ),
+        (
+            "ALTER TABLE a MODIFY COLUMN IF EXISTS x BIGINT GENERATED ALWAYS AS (y) STORED",
+            REFILLED,
+        ),
         ("ALTER TABLE a MODIFY x DECIMAL(5,1)", RETYPED),
         ("ALTER TABLE a ADD y INT, CHANGE COLUMN x X DATETIME NOT NULL", RETYPED),
         ("DROP DATABASE IF EXISTS o", Unlogged(schemas=frozenset({"o"}))),
@@ -67,8 +76,18 @@ def test_a_column_of_whole_numbers_may_have_rounded_those_before() -> None:
     assert found == Unlogged(whole=frozenset({(A, "x"), (A, "y")}))
 
 
-def test_without_strict_mode_any_type_can_cut_cells() -> None:
-    assert unlogged(b"ALTER TABLE a MODIFY x VARCHAR(3)", "s", Session()) == RETYPED
+@pytest.mark.parametrize(
+    ("sql", "mode"),
+    [
+        ("ALTER TABLE a MODIFY x VARCHAR(3)", 0),
+        ("ALTER TABLE a MODIFY x VARCHAR(9) CHARACTER SET latin1", 0),
+        ("ALTER TABLE a ADD INDEX (y), CONVERT TO CHARACTER SET latin1", 0),
+        ("ALTER IGNORE TABLE a MODIFY x VARCHAR(3)", STRICT),
+        ("ALTER IGNORE TABLE a CONVERT TO CHARSET latin1", STRICT),
+    ],
+)
+def test_without_strict_mode_any_type_and_character_set_can_cut_cells(sql: str, mode: int) -> None:
+    assert unlogged(sql.encode(), "s", Session(sql_mode=mode)) == RETYPED
 
 
 @pytest.mark.parametrize(
@@ -77,6 +96,8 @@ def test_without_strict_mode_any_type_can_cut_cells() -> None:
         "ALTER TABLE a ADD c INT, DROP d, ADD INDEX (c)",
         "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4",
         "ALTER TABLE a RENAME INDEX e TO f, CHANGE c C CHAR(9), MODIFY d TEXT NOT NULL",
+        "ALTER TABLE a MODIFY generated TEXT COMMENT 'GENERATED AS' AFTER generated",
+        "ALTER TABLE a CHANGE c `c` CHAR(9) DEFAULT (CAST(1 AS CHAR)) AFTER `AS`",
         "ALTER TABLE a ADD c INT NULL DEFAULT NULL COMMENT 'NOT NULL', DROP INDEX c",
         "ALTER TABLE a ADD UNIQUE (c), ADD CONSTRAINT f FOREIGN KEY (d) REFERENCES b (e)",
         "ALTER IGNORE TABLE a ADD INDEX (c), ADD CONSTRAINT f CHECK (c > 1)",
