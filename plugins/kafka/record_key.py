@@ -101,12 +101,16 @@ def marked_pair(records: list[Record]) -> list[Record]:
 def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Iterator[RowChange]:
     """Yields the change itself; or, for an update that changes primary key or partition key, a
     delete of the old row and an insert of the new one, so that each key's history stays in one
-    partition. Raises UnreadableEvent if the row images do not hold the whole new row."""
+    partition. Raises UnreadableEvent if the row images do not hold the whole new row, and if a
+    column of the partition key was not logged before: the row may come from another partition."""
     before = change.before
     after = change.after
     if change.op is not Op.UPDATE or before is None or after is None:
         yield change
         return
+    # Without any cell the row before is not known, as some formats do not hold it.
+    if before and change.table.is_described and not before.keys() >= set(partition_key):
+        raise _lacking_key(change, partition_key, before)
     if not _differ(before, after, (*change.table.key, *partition_key)):
         yield change
         return

@@ -153,7 +153,8 @@ class TableWriter:
             return None
         number_of = columns.names.index
         key = tuple(map(number_of, self._key))
-        if not {*shape.first, *shape.second}.issuperset(key):
+        # The row-at-a-time path refuses an update that has one of them only in its second image.
+        if not {*shape.first}.issuperset(key):
             return None
         # If one of these columns has changed, the record key may have, too: such a row takes the
         # row-at-a-time path, which splits it into a DELETE and an INSERT.

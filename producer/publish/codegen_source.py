@@ -89,9 +89,9 @@ class FunctionSource:
         return write
 
     def _has_key(self) -> bool:
-        """Whether each column of the record key is in one of the images."""
-        present = {*self._present["v"], *self._present["w"]}
-        return present.issuperset(map(self._names.index, self._key))
+        """Whether each column of the record key is in the first image: an update that has one only
+        in the second is refused."""
+        return {*self._present["v"]}.issuperset(map(self._names.index, self._key))
 
     def _write(self, is_update: bool, changed: str) -> None:
         """Writes the lines of the function. `changed`: the condition for a change of the key, if

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
@@ -145,23 +146,61 @@ def test_a_server_with_partial_images_may_be_read_where_the_task_takes_them(
     assert [record["data"] for record in canal(kafka, name)] == [[{"id": "1"}]]
 
 
+def keyed_by_name(task: FetchTask) -> FetchTask:
+    """It takes partial images, and its record keys are names."""
+    return replace(
+        task,
+        source=replace(task.source, takes_partial=True),
+        publish=replace(task.publish, partition_keys={f"{task.task_id}.T".upper(): ("NAME",)}),
+    )
+
+
+@pytest.mark.parametrize("update", ["n = 0", "name = 'b'", "name = 'b', n = 0"])
 def test_a_record_key_that_was_not_logged_stops_the_task_though_it_takes_partial_images(
-    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, name: str
+    source: Database,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    update: str,
 ) -> None:
     """Else the update would go to another partition than the row's insert."""
     in_session(
-        source, name, "MINIMAL", "INSERT INTO t (id, name) VALUES (1, 'a')", "UPDATE t SET n = 0"
-    )
-    task = replace(
-        task,
-        source=replace(task.source, takes_partial=True),
-        publish=replace(task.publish, partition_keys={f"{name}.T".upper(): ("NAME",)}),
+        source,
+        name,
+        "MINIMAL",
+        "INSERT INTO t (id, name) VALUES (1, 'a')",
+        f"UPDATE t SET {update}",
     )
     stops = pytest.raises(
         UnreadableEvent, match="the record key needs column name, which the row image lacks"
     )
-    with stops, Running(task, positions) as running:
+    with stops, Running(keyed_by_name(task), positions) as running:
         running.ends()
+    assert {record["type"] for record in canal(kafka, name)} <= {"INSERT"}
+
+
+def test_a_record_key_that_changes_is_sent_in_two_where_the_image_before_is_whole(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+) -> None:
+    inserted, updated = "INSERT INTO t (id, name) VALUES (1, 'a')", "UPDATE t SET name = 'b'"
+    try:
+        in_session(source, name, "FULL_NODUP", inserted, updated)
+    except pymysql.OperationalError as error:
+        pytest.skip(f"no such image: {error}")
+    with Running(keyed_by_name(task), positions) as running:
+        running.until_stored(position(source_cursor))
+    row = {"id": "1", "name": "a", "n": "7", "body": None}
+    assert [(record["type"], record["data"]) for record in canal(kafka, name)] == [
+        ("INSERT", [row]),
+        ("DELETE", [row]),
+        ("INSERT", [{**row, "name": "b"}]),
+    ]
 
 
 def test_a_key_change_that_was_not_logged_whole_stops_the_task_though_it_takes_partial_images(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from cdcbus.plugins.kafka.record_key import (
     marked_pair,
     split_key_change,
 )
-from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 
 TABLE = Table(TableId("shop", "orders"), tuple(map(Column, ("id", "Region", "n"))), ("id",))
 ROW = {"id": "7", "Region": "eu", "n": None}
@@ -125,9 +127,20 @@ def test_other_operations_and_updates_without_the_key_are_not_split() -> None:
         RowChange(TABLE, Op.DELETE, ROW, None),
         RowChange(TABLE, Op.TRUNCATE, None, None),
         RowChange(TABLE, Op.UPDATE, {}, ROW),
-        RowChange(TABLE, Op.UPDATE, {"n": "1"}, ROW),
+        RowChange(replace(TABLE, is_described=False), Op.UPDATE, {"n": "1"}, ROW),
     ):
         assert list(split_key_change(change, ("id",))) == [change]
+
+
+@pytest.mark.parametrize("after", [{"Region": "us", "n": "2"}, {"n": "2"}, ROW])
+def test_an_update_whose_former_record_key_was_not_logged_is_not_sent(after: Row) -> None:
+    """Its row may be in another partition."""
+    change = RowChange(TABLE, Op.UPDATE, {"id": "7"}, after)
+    with pytest.raises(UnreadableEvent, match="the record key needs column Region, which the row"):
+        list(split_key_change(change, ("Region", "id")))
+    by_table = key_columns(TABLE, ruled(KeyRule("shop.orders", is_by_table=True)))
+    for key in (("id",), by_table):
+        assert list(split_key_change(change, key)) == [change]
 
 
 def test_a_key_change_is_sent_whole_where_both_images_together_are() -> None:

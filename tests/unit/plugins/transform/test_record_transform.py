@@ -14,7 +14,7 @@ from cdcbus.plugins.errors import ConfigError, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.record_key import NEW_KEY, OLD_KEY
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
-from cdcbus.plugins.transform.cells.expression import constant
+from cdcbus.plugins.transform.cells.expression import Expression, Reference, constant
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.record_transform import RecordTransform
@@ -159,6 +159,25 @@ def test_an_update_without_the_columns_of_the_key_stops() -> None:
     transform = RecordTransform(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
     with pytest.raises(UnreadableEvent, match="the record key needs column region"):
         list(transform.records(change(Op.UPDATE, {"id": "7"}, {"id": "7", "name": "B"})))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        MapperRule(columns={"region": "area"}),
+        MapperRule(computed={"area": Expression((Reference("region", "upper"),))}),
+        MapperRule(computed={"area": Expression((Reference("id", ""), Reference("region", "")))}),
+    ],
+)
+def test_an_update_whose_former_key_was_not_logged_stops(rule: MapperRule) -> None:
+    """Also where the key is another column than the source's, or is computed of some."""
+    transform = RecordTransform(Mapper([rule]), config(partition_keys={"SHOP.ORDERS": ("AREA",)}))
+    update = change(Op.UPDATE, {"id": "7"}, {"region": "us"})
+    [forwarded] = CanalRow().from_bytes(CanalRow().to_bytes(update))
+    for each in (update, forwarded):
+        with pytest.raises(UnreadableEvent, match="the record key needs column area"):
+            list(transform.records(each))
+    assert len(written(transform, change(Op.UPDATE, ROW, {"region": "us"}))) == 2
 
 
 def test_topics_follow_the_new_names() -> None:

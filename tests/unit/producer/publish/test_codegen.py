@@ -384,6 +384,39 @@ def test_a_record_key_that_the_images_lack_is_not_guessed() -> None:
         ).records(rows, 0)
 
 
+ID_ONLY, WHOLE = null_bitmap([False]) + b"\7\0\0\0", null_bitmap([False, False]) + b"\7\0\0\0"
+
+
+@WAYS
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_update_that_sets_a_record_key_whose_former_one_was_not_logged_is_not_sent(
+    name: str, make_plan: MakePlan | None
+) -> None:
+    images = [ID_ONLY, NOTE_ONLY]
+    body = event_body(UPDATE, 2, [[True, False], [False, True]], images)
+    rows = replace(orders([]), kind=UPDATE, body=body)
+    wanted, found = written(rows, name, ("note",), make_plan)
+    assert found == wanted
+    assert found == (
+        "mysql-bin.000042:4711: table shop.orders: the record key needs column note, which the "
+        "row image lacks. Set binlog_row_image=FULL at the source"
+    )
+
+
+@WAYS
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_update_that_sets_a_record_key_is_sent_in_two_where_the_image_before_is_whole(
+    name: str, make_plan: MakePlan | None
+) -> None:
+    """As MariaDB logs it with FULL_NODUP."""
+    images = [WHOLE + b"\1b", NOTE_ONLY, WHOLE + b"\1a", NOTE_ONLY]
+    body = event_body(UPDATE, 2, [[True, True], [False, True]], images)
+    rows = replace(orders([]), kind=UPDATE, body=body)
+    wanted, found = written(rows, name, ("note",), make_plan)
+    assert found == wanted
+    assert [record["key"] for record in found[0]] == [b"b_", b"a_", b"a_"]
+
+
 @WAYS
 @settings(max_examples=30)
 @given(case=cases(), name=st.sampled_from(FORMATS))
