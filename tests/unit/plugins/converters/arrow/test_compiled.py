@@ -75,7 +75,12 @@ def test_both_find_the_same_cells(converter: str, op: Op, data: st.DataObject) -
         plain_places, plain_cells = cut_in_blocks(shape, values, places)
     except ValueError:
         return
-    found_places, found_cells = cells_of(shape, values, places)
+    try:
+        found_places, found_cells = cells_of(shape, values, places)
+    except ValueError:
+        # Of a damaged record that only the compiled part takes: without it both find the others.
+        assert len(plain_places) < len(places)
+        found_places, found_cells = cells_of(shape, values, plain_places)
     found = dict(zip(found_places.to_pylist(), rows_of(found_cells), strict=True))
     plain = dict(zip(plain_places.to_pylist(), rows_of(plain_cells), strict=True))
     assert plain.items() <= found.items()
