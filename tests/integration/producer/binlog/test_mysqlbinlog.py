@@ -76,10 +76,14 @@ def printed(
         f"--user={source.user}",
     ]
     command += [f"--password={source.password}", "-vv", "--base64-output=DECODE-ROWS"]
+    if program.endswith("mariadb-binlog"):
+        command += ["--skip-ssl"]  # the clients of 11.4 and later want TLS of any server
     command += [f"--start-position={start.pos}", f"--stop-position={end.pos}", start.file]
-    text = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode(
-        "utf-8", "replace"
-    )
+    done = subprocess.run(command, capture_output=True, timeout=60)
+    if b"reported unrecognized" in done.stderr:
+        pytest.skip(f"{program} is older than the server")
+    assert done.returncode == 0, done.stderr.decode()
+    text = done.stdout.decode("utf-8", "replace")
     found: list[tuple[Op, str, Cells]] = []
     for line in text.split("\n"):
         if statement := _STATEMENT.match(line):
