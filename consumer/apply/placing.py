@@ -80,8 +80,9 @@ class Placing:
         if not fitting and key.startswith(b"{"):
             names, columns = _names_of(key), self._columns_of(plan)
             is_same = all(row.get(name) == old.get(name) for name in names)
-            if is_same and names and names <= {*columns}:
-                fitting.append(tuple(name for name in columns if name in names))
+            choice, known = tuple(name for name in columns if name in names), self._fitting(plan)
+            if is_same and names and names <= {*columns} and (not known or choice in known):
+                fitting.append(choice)
         return self._keep(plan, fitting, is_shared)
 
     def _known(self, plan: Plan) -> list[_Choice]:
@@ -93,6 +94,7 @@ class Placing:
     def _keep(self, plan: Plan, choices: list[_Choice], is_shared: bool) -> bool:
         """Keeps the choices that fit a plan's records; returns whether there are any."""
         if not choices:
+            self._tell_of_other_key(plan, is_shared)
             return False
         self._choices[plan.source.id, plan.target.id, self._columns_of(plan)] = choices
         self._look_at_form(plan, is_shared)
@@ -140,6 +142,19 @@ class Placing:
         if is_shared and where in self._rekeyed:
             self._on_rekeyed(plan, *self._rekeyed[where])
             self._rekeyed.pop(where, None)
+
+    def _tell_of_other_key(self, plan: Plan, is_shared: bool) -> None:
+        """Tells of a table whose key has changed where its records no longer fit the columns that
+        they were made of."""
+        where = plan.source.id, plan.target.id
+        with self._last_lock:
+            former = self._last.get(where, plan)
+        before, after = self._whole_form(former), self._whole_form(plan)
+        if is_shared and rekeyed(before, after):
+            self._on_rekeyed(plan, before, after)
+            # Not before: the target may not answer what is told of it.
+            with self._last_lock:
+                self._last[where] = plan
 
     def _forms_of(self, former: Plan, plan: Plan) -> list[tuple[KeyForm, KeyForm]]:
         """The forms that the records' key can have had, and has now: of the columns that it can be

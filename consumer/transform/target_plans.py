@@ -71,8 +71,9 @@ class TargetPlans:
         known = route.known_plan(table, target)
         if known:
             return known
-        if self._is_new(table, target) and self._loader.is_altered(target):
-            target = self.target(route)
+        self._look_if_new(table, target)
+        # Anew, also where another thread has just looked.
+        target = self.target(route)
         columns = route.columns(table)
         wish = self._task.schema_change
         is_dropping = wish is SchemaChange.IGNORE
@@ -100,14 +101,16 @@ class TargetPlans:
         self._targets[plan.target.id] = plan.target
         return plan
 
-    def _is_new(self, table: Table, target: TargetTable) -> bool:
-        """Whether a source table has a column, a type or a key that it did not have before: then
-        the target was often altered first, and what is known of it is too old."""
+    def _look_if_new(self, table: Table, target: TargetTable) -> None:
+        """Looks at the target where a source table has a column, a type or a key that it did not
+        have before: then the target was often altered first, and what is known of it is too
+        old."""
         had = self._had.setdefault((table.id, target.id), set())
         has: set[object] = {table.key, *table.columns}
-        is_new = bool(had) and not has <= had
+        if had and not has <= had:
+            self._loader.is_altered(target)
+        # Not before: the target may not answer, and other threads meet the same columns.
         had |= has
-        return is_new
 
     def look_again(self) -> None:
         """Looks, once in LOOK_EACH_SECONDS, whether target tables were altered, in turn, for

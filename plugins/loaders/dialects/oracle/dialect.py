@@ -71,7 +71,8 @@ class Oracle:
             if not inserted:
                 return Upserted(0)
         sql = merge_sql(table, writes.columns)
-        self._execute(connection, sql, table, writes.columns, writes.rows)
+        hit = self._execute(connection, sql, table, writes.columns, writes.rows)
+        check_hits(connection, CATALOG, table, hit, count)
         return Upserted(inserted)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:

@@ -239,6 +239,34 @@ def test_a_key_that_gets_a_column_moves_the_rows_whose_record_key_it_changes(
     assert is_scattered or caplog.text == ""
 
 
+@pytest.mark.parametrize("is_wider_first", [True, False])
+@pytest.mark.parametrize("has_source_key", [True, False])
+@pytest.mark.parametrize(
+    "texts", [(b'{"pk.id":"7"}', b'{"pk.a":"9","pk.id":"7"}'), (b"7_", b"9_7_")]
+)
+def test_a_source_key_that_changes_within_the_targets_is_noticed(
+    texts: tuple[bytes, bytes],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    has_source_key: bool,
+    is_wider_first: bool,
+) -> None:
+    """As the target is altered first. Some records do not say what the source's key is."""
+    tables = ScatteredTables(TASK, MemoryTarget({}), CanalRow())
+    [route] = Mapper(()).routes(ORDERS.id)
+    held = {column.name: TargetColumn(column.name, "text") for column in ORDERS.columns}
+    target = TargetTable(ORDERS.id, held, ("a", "id"))
+    keys: tuple[tuple[str, ...], ...] = (("id",), ("a", "id"))
+    for text, key in sorted(zip(texts, keys, strict=True), reverse=is_wider_first):
+        table = replace(ORDERS, key=key if has_source_key else ())
+        made = route.plan(table, target)
+        change = RowChange(table, Op.INSERT, None, {"id": "7", "a": "9"})
+        step = MappedChange(0, made, made.map(change))
+        tables.look_at_key(text, [(step, change)], TopicPartition("shop", 0))
+    assert tables.has_shown(ORDERS.id)
+    assert ("two forms of its key" in caplog.text) is has_source_key
+
+
 def test_a_part_of_the_key_by_which_no_record_is_placed_may_change() -> None:
     types = "decimal(9,2)", "decimal(9,4)"
     assert not scattered_by(*types, keys=(b"9_", b"9_"), key=("id", "a"))

@@ -165,3 +165,44 @@ def test_tables_are_looked_at_in_turn_and_altered_ones_come_back_with_their_next
     for _ in range(3):
         plans.look_again()
     assert looked[5:] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("is_of_two_threads", [True, False])
+def test_new_columns_are_planned_on_the_target_as_it_is_whoever_looks(
+    monkeypatch: pytest.MonkeyPatch, is_of_two_threads: bool
+) -> None:
+    """Also at the next attempt where the target does not answer, and on another thread."""
+    name, key = TableId("shop", "a"), ("id",)
+    narrow = TargetTable(name, {"id": TargetColumn("id", "text")}, key)
+    wide = replace(narrow, columns={**narrow.columns, "v": TargetColumn("v", "text")})
+    loader = MemoryTarget({name: narrow})
+    plans = TargetPlans(
+        LoadTask("7", TopicConfig("", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget("")), loader
+    )
+    plans.of(Table(name, (Column("id"),), key))
+    found: list[TargetTable] = []
+
+    def planned() -> None:
+        [plan] = plans.of(Table(name, (Column("id"), Column("v")), key))
+        found.append(plan.target)
+
+    def asked(_: TargetTable) -> bool:
+        """The cached table is another one only after that."""
+        if is_of_two_threads and not found:
+            monkeypatch.setattr(loader, "is_altered", answered)
+            planned()
+        elif not is_of_two_threads:
+            monkeypatch.setattr(loader, "is_altered", answered)
+            raise TargetUnavailable("away")
+        return answered(narrow)
+
+    def answered(_: TargetTable) -> bool:
+        loader.tables[name] = wide
+        return True
+
+    monkeypatch.setattr(loader, "is_altered", asked)
+    if not is_of_two_threads:
+        with pytest.raises(TargetUnavailable):
+            planned()
+    planned()
+    assert found == [wide] * (2 if is_of_two_threads else 1)
