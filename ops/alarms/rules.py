@@ -94,7 +94,9 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         hold_seconds = START_HOLDS * limits.hold_seconds
         yield condition("starting", f"it was started and is not at work yet{why}", hold_seconds)
     if seen.state not in AT_REST:
-        yield from _of_restarts(seen, condition)
+        # One in ERROR has that alarm, for the same failures.
+        if seen.state is not State.ERROR:
+            yield from _of_restarts(seen, condition)
         yield from _of_verify(seen, limits, condition)
     # Only a task at work has figures that are true now.
     if seen.state not in (State.WORKING, State.RETRYING):

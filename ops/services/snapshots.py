@@ -203,7 +203,8 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
         )
     if what.kind is not WishKind.START:
         _need_known(client, task_id, swimlane, what)
-    is_running = bool(TaskNodes(client).locks(task_id))
+    locks = TaskNodes(client).locks(task_id)
+    is_running = bool(locks) and not left_lock(task_id, locks)
     wish(client, task_id, swimlane, what, who)
     of = ", ".join(what.tables) or "all its tables"
     when = "when it starts: it does not run now"

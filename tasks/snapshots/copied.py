@@ -15,6 +15,7 @@ from cdcbus.producer.snapshot.progress import PENDING, UNFINISHED, TableState
 from cdcbus.tasks.snapshots.direct import NAME, direct_load
 from cdcbus.tasks.snapshots.store import BEGUN, snapshot_path, tables_of
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import answer, get_children, get_nodes, is_done
 
@@ -43,7 +44,10 @@ def snapshots_to_copy(client: KazooClient, task_id: str) -> dict[str, Mapping[st
             names = get_children(client, snapshot_path(task_id, folder))
             read(*(f"{folder}/{name}" for name in names))
     left = [path for path, fields in found.items() if "/wishes/" in path or _is_left(fields)]
-    if left and TaskNodes(client).locks(task_id):
+    locks = TaskNodes(client).locks(task_id)
+    if left and (stale := left_lock(task_id, locks)):
+        raise ConfigError(stale)
+    if left and locks:
         raise ConfigError(
             f"task {task_id} runs, and its snapshots are not done: a copy would have parts of them "
             f"that do not fit its position; stop it first: cdcbus task stop {task_id}"

@@ -18,7 +18,8 @@ class Status:
     run by `task run`, not by a node, in `process`.
     `stat`: the current process's report, None where only an earlier one reported, or the process
     has lost its lock. `told_at`: when any process of the task last reported. `open_dead_letters`:
-    as a node last counted them."""
+    as a node last counted them. `is_locked`: it is STOPPED, but a lock of no session, as porter's
+    are, may be of a process that runs it."""
 
     task_id: str
     state: State
@@ -32,6 +33,7 @@ class Status:
     open_dead_letters: int | None = None
     told_at: str = ""
     is_wanted: bool = False
+    is_locked: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -91,7 +93,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     if desired is not None and desired.is_working:
         return _started(status, claim)
     if claim is None and left:
-        return replace(status, state=State.STOPPED, reason=left)
+        return replace(status, state=State.STOPPED, reason=left, is_locked=True)
     return _stopped(status, claim, holder)
 
 

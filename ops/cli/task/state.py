@@ -172,7 +172,8 @@ def _await(
                 status = status_of(nodes, task_id)
                 spinner.update(f"task {task_id}: {status.state} {status.reason}".rstrip())
                 is_late = time.monotonic() > deadline
-                if status.order >= order and status.state in good and not is_late:
+                is_there = status.order >= order and status.state in good
+                if is_there and not status.is_locked and not is_late:
                     del open_ids[task_id]
                     ends.append((status, True))
                     if not is_quiet:
@@ -180,6 +181,7 @@ def _await(
                 elif (
                     is_late
                     or status.is_by_hand
+                    or (is_there and status.is_locked)
                     or (status.order >= order and status.state in bad and status.reason)
                 ):
                     del open_ids[task_id]

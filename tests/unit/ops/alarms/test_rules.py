@@ -165,6 +165,7 @@ def test_restarts_again_and_again_are_wrong_though_it_works_in_between(
     seen = replace(WORKING, run=run, failure="ended by signal 9 from outside")
     assert rules(seen) == expected
     assert rules(replace(seen, state=State.STOPPED)) == []
+    assert rules(replace(seen, state=State.ERROR)) == ["error"]
     for each in conditions(seen, LIMITS):
         assert each.hold_seconds == 0
         assert each.sentence == (

@@ -44,7 +44,10 @@ def test_a_wish_goes_to_the_tasks_swimlane_and_says_when_it_is_seen(zookeeper: A
     assert wished(zookeeper) == [what]
     assert not ordered.is_running
     assert ordered.sentence.endswith("when it starts: it does not run now")
-    zookeeper.put(LOCK, {})
+    # As a copy of the tree can hold it: nobody sees the wish.
+    zookeeper.put(LOCK, {}, 0)
+    assert not order_snapshot(zookeeper, "7", Wish(WishKind.PAUSE), "ann").is_running
+    zookeeper.put(LOCK, {}, SESSION)
     ordered = order_snapshot(zookeeper, "7", Wish(WishKind.PAUSE), "ann")
     assert ordered.is_running
     assert "snapshot pause of all its tables is ordered" in ordered.sentence

@@ -15,7 +15,7 @@ from cdcbus.tasks.snapshots.copied import create_snapshots, sent_without, snapsh
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_path, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wish, wishes_of
 from cdcbus.tasks.zookeeper.znode import put_node
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
 ORDERS, ITEMS, ODD = TableId("shop", "orders"), TableId("shop", "items"), TableId("a/b", "c.d")
 DONE = TableProgress(TableState.DONE, 9, is_keyless=True)
@@ -96,8 +96,11 @@ def test_snapshots_that_are_not_done_are_copied_while_the_task_is_stopped(
     ZooKeeperSnapshots(zookeeper, "7", "lane").save({ITEMS: DONE, **tables})
     ask(zookeeper, "7", wishes)
     assert snapshots_to_copy(zookeeper, "7")
-    zookeeper.put("/datas/task/7/lock/lane", {})
+    zookeeper.put("/datas/task/7/lock/lane", {}, SESSION)
     with pytest.raises(ConfigError, match="task 7 runs, and its snapshots are not done"):
+        snapshots_to_copy(zookeeper, "7")
+    zookeeper.put("/datas/task/7/lock/lane", {}, 0)
+    with pytest.raises(ConfigError, match=r"^/datas/task/7/lock/lane .* in a persistent znode"):
         snapshots_to_copy(zookeeper, "7")
 
 

@@ -16,7 +16,7 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_task_whose_direct_load_is_unfinished_is_not_copied(
 def test_a_running_task_whose_snapshots_are_not_done_is_not_copied(zookeeper: Any) -> None:
     tables = {TableId("shop", "orders"): TableProgress(TableState.RUNNING, 5)}
     ZooKeeperSnapshots(zookeeper, "7", "lane").save(tables)
-    zookeeper.put("/datas/task/7/lock/lane", {})
+    zookeeper.put("/datas/task/7/lock/lane", {}, SESSION)
     refused = CliRunner().invoke(main, ["task", "clone", "7", "8"])
     assert refused.exit_code == 1
     assert "its snapshots are not done" in refused.output

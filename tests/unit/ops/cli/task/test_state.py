@@ -1,0 +1,47 @@
+"""`cdcbus task stop` on a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from cdcbus.ops.cli.main import main
+from cdcbus.ops.cli.task import state as command
+from cdcbus.tasks.zookeeper.lock import lock_path
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+
+LOCK = f"{lock_path('7')}/lane"
+
+
+@pytest.fixture
+def zookeeper(monkeypatch: pytest.MonkeyPatch) -> Any:
+    found = MemoryZooKeeper()
+    found.put("/datas/task/7/position/lane", {"journalName": "bin.000001", "position": 4})
+
+    @contextmanager
+    def client(_: object) -> Iterator[MemoryZooKeeper]:
+        yield found
+
+    monkeypatch.setattr(command, "bus_client", client)
+    return found
+
+
+def stop(*words: str) -> Result:
+    return CliRunner().invoke(main, ["task", "stop", "7", *words])
+
+
+def test_a_task_whose_lock_may_be_porters_is_not_said_to_have_stopped(zookeeper: Any) -> None:
+    """A runbook goes on once the command ends well."""
+    assert (stop().exit_code, stop().output) == (0, "task 7 is STOPPED\n")
+    zookeeper.put(LOCK, {"processId": 2, "hostName": "h", "nodeId": "n2"}, 0)
+    refused = stop()
+    assert refused.exit_code == 1
+    assert f"task 7 has not stopped: {LOCK} is held by process 2 on h" in refused.output
+    assert "STOPPED" not in refused.output
+    [row] = orjson.loads(stop("--json").stdout)
+    assert (row["ok"], "in a persistent znode" in row["missing"]) == (False, True)
