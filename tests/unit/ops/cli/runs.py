@@ -3,6 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import pytest
+
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 GOOD = """\
 taskId=1
@@ -12,6 +19,18 @@ consumer.source.topics=a
 loader.loaderName=JdbcBatch
 loader.source.url=jdbc:mysql://h/db
 """
+
+
+def in_memory(monkeypatch: pytest.MonkeyPatch, command: ModuleType) -> MemoryZooKeeper:
+    """The empty ZooKeeper that the commands of a module get from now on."""
+    found = MemoryZooKeeper()
+
+    @contextmanager
+    def client(_: object) -> Iterator[MemoryZooKeeper]:
+        yield found
+
+    monkeypatch.setattr(command, "bus_client", client)
+    return found
 
 
 def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

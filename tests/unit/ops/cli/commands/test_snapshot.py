@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.unit.ops.cli.runs import in_memory
 
 ORDERS, ITEMS = TableId("shop", "orders"), TableId("shop", "items")
 HALF = TableProgress(
@@ -27,14 +25,8 @@ HALF = TableProgress(
 
 @pytest.fixture
 def zookeeper(monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = MemoryZooKeeper()
+    found = in_memory(monkeypatch, command)
     found.put("/datas/task/7/position/lane", {"journalName": "bin.000001", "position": 4})
-
-    @contextmanager
-    def client(_: object) -> Iterator[MemoryZooKeeper]:
-        yield found
-
-    monkeypatch.setattr(command, "bus_client", client)
     return found
 
 

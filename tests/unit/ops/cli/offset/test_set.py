@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -14,7 +12,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.ops.cli.offset import set as command
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.unit.ops.cli.runs import in_memory
 
 STORED = {
     "batchId": 7,
@@ -28,15 +26,9 @@ STORED = {
 @pytest.fixture
 def zookeeper(monkeypatch: pytest.MonkeyPatch) -> Any:
     """With fetch task 7."""
-    found = MemoryZooKeeper()
+    found = in_memory(monkeypatch, command)
     found.put("/datas/task/7/dist/lane", {"taskId": "7"})
     found.put("/datas/task/7/position/lane", STORED)
-
-    @contextmanager
-    def client(_: object) -> Iterator[MemoryZooKeeper]:
-        yield found
-
-    monkeypatch.setattr(command, "bus_client", client)
     return found
 
 

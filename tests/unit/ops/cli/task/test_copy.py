@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,7 +14,8 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.snapshots.direct import DirectLoad, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
+from tests.support.stand_ins.memory_zookeeper import SESSION
+from tests.unit.ops.cli.runs import in_memory
 
 
 @pytest.fixture
@@ -29,14 +28,8 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def zookeeper(monkeypatch: pytest.MonkeyPatch) -> Any:
     """With task 7."""
-    found = MemoryZooKeeper()
+    found = in_memory(monkeypatch, copy)
     found.put("/datas/task/7/dist/lane", {"taskId": "7"})
-
-    @contextmanager
-    def client(_: object) -> Iterator[MemoryZooKeeper]:
-        yield found
-
-    monkeypatch.setattr(copy, "bus_client", client)
     return found
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -13,21 +11,15 @@ from click.testing import CliRunner, Result
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.cli.task import state as command
 from cdcbus.tasks.zookeeper.lock import lock_path
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.unit.ops.cli.runs import in_memory
 
 LOCK = f"{lock_path('7')}/lane"
 
 
 @pytest.fixture
 def zookeeper(monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = MemoryZooKeeper()
+    found = in_memory(monkeypatch, command)
     found.put("/datas/task/7/position/lane", {"journalName": "bin.000001", "position": 4})
-
-    @contextmanager
-    def client(_: object) -> Iterator[MemoryZooKeeper]:
-        yield found
-
-    monkeypatch.setattr(command, "bus_client", client)
     return found
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +16,7 @@ from cdcbus.tasks.control import source_of
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.last import VerifyNodes, last_verify
 from cdcbus.tasks.verify.report import TableReport
-from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
+from tests.unit.ops.cli.runs import in_memory
 from tests.unit.ops.cli.verify.verifying import World, different, report
 
 
@@ -183,15 +181,10 @@ def test_the_last_verify_is_shown_and_its_exit_code_is_the_same(
     code: int,
     lines: list[str],
 ) -> None:
-    zookeeper, stamp = MemoryZooKeeper(), "2024-05-01 03:04:05"
+    zookeeper, stamp = in_memory(monkeypatch, zookeeper_client), "2024-05-01 03:04:05"
     if reports is not None:
         VerifyNodes(zookeeper).put_last("7", last_verify(reports, None, stamp, stamp, "n1"))
 
-    @contextmanager
-    def client(_: object) -> Iterator[MemoryZooKeeper]:
-        yield zookeeper
-
-    monkeypatch.setattr(zookeeper_client, "bus_client", client)
     monkeypatch.setattr(source_of, "consumer_task", lambda word, *_: SimpleNamespace(task_id=word))
     found = CliRunner().invoke(main, ["verify", "7", "--last"])
     assert found.exit_code == code
