@@ -15,6 +15,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.chunks import is_one_condition
 from cdcbus.producer.snapshot.progress import UNFINISHED, TableProgress, TableState, Wish, WishKind
+from cdcbus.tasks.first_of import first_of
 from cdcbus.tasks.snapshots.direct import (
     NAME,
     DirectLoad,
@@ -161,10 +162,8 @@ def _lost(client: KazooClient, task_id: str, load: DirectLoad) -> str:
     done = sum(progress.state is TableState.DONE for progress in tables.values())
     rows = sum(progress.rows for progress in tables.values())
     begun = [(progress.rows, str(table)) for table, progress in tables.items() if progress.rows]
-    named = [f"{table} {count:,}" for count, table in sorted(begun, reverse=True)[:MOST_NAMES]]
-    if len(begun) > MOST_NAMES:
-        named.append("and others")
-    of_tables = f" ({', '.join(named)})" if named else ""
+    named = [f"{table} {count:,}" for count, table in sorted(begun, reverse=True)]
+    of_tables = f" ({first_of(named, MOST_NAMES)})" if named else ""
     return (
         f"this gives up the direct load of task {task_id}, and its progress is lost: {done} of "
         f"{len(tables)} tables done, {rows:,} rows{of_tables}. Until then cdcbus snapshot run "

@@ -13,6 +13,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.direct.opened import Opened
+from cdcbus.tasks.first_of import first_of
 
 LOG = logging.getLogger(__name__)
 MOST_NAMES = 5
@@ -31,7 +32,8 @@ class LeftOut:
         """The tables, in words."""
         found = []
         for task_id, tables in self.tables.items():
-            found.append(_some(tables) if tables else f"those of fetch task {task_id}")
+            named = first_of(tables, MOST_NAMES)
+            found.append(named or f"those of fetch task {task_id}")
         return ", ".join(found)
 
     @property
@@ -43,12 +45,6 @@ class LeftOut:
             more = " and so on" * (len(tables) > MOST_NAMES)
             found.append(f"cdcbus snapshot start {task_id}{words}{more}")
         return "; ".join(found)
-
-
-def _some(tables: Sequence[TableId]) -> str:
-    names = ", ".join(map(str, tables[:MOST_NAMES]))
-    more = len(tables) - MOST_NAMES
-    return f"{names} and {more} more" if more > 0 else names
 
 
 def left_out(opened: Opened) -> LeftOut:

@@ -19,6 +19,7 @@ from cdcbus.producer.mapped_tables import check_mapper
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.foreign_keys import unlogged_actions
 from cdcbus.producer.table_filter import TableFilter
+from cdcbus.tasks.first_of import first_of
 from cdcbus.tasks.preflight.result import (
     IDLE_REMEDY,
     CheckResult,
@@ -201,9 +202,4 @@ def _names(connection: Connection, query: str, table: TableId) -> list[str]:
 
 
 def _listed(tables: Iterable[TableId]) -> str:
-    names = sorted(map(str, tables))
-    shown = ", ".join(names[:NAMES_SHOWN])
-    more = len(names) - NAMES_SHOWN
-    if more <= 0:
-        return shown
-    return f"{shown} and {more} more"
+    return first_of(sorted(map(str, tables)), NAMES_SHOWN)

@@ -13,6 +13,7 @@ from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json
 from cdcbus.tasks.control.commands import refuse_running
 from cdcbus.tasks.control.named_task import unknown_task
+from cdcbus.tasks.first_of import first_of
 from cdcbus.tasks.zookeeper.status import status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -177,14 +178,11 @@ def warn_of_snapshots(
     from cdcbus.tasks.snapshots.copied import sent_without
 
     if tables := sent_without(client, task_id, copied_to, swimlanes):
-        names = ", ".join(tables[:MOST_NAMES])
-        if len(tables) > MOST_NAMES:
-            names += f" and {len(tables) - MOST_NAMES} more"
         click.secho(
-            f"warning: snapshots of task {task_id} have sent the rows of {names}, and "
-            f"task {copied_to} does not know that: it sends them again, and if it writes to the "
-            "same topics, tables without a key get their rows twice. A copy that knows it is made "
-            f"by cdcbus task clone {task_id} NEW",
+            f"warning: snapshots of task {task_id} have sent the rows of "
+            f"{first_of(tables, MOST_NAMES)}, and task {copied_to} does not know that: it sends "
+            "them again, and if it writes to the same topics, tables without a key get their rows "
+            f"twice. A copy that knows it is made by cdcbus task clone {task_id} NEW",
             fg="yellow",
             err=True,
         )

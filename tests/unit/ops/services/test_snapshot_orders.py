@@ -193,7 +193,7 @@ def test_what_is_lost_with_a_direct_load_is_named(zookeeper: Any) -> None:
     store.save(many)
     lost = lost_progress(zookeeper, "7", Wish(WishKind.STOP))
     assert "9 of 11 tables done, 4,036 rows (shop.orders 4,000, s.t8 8, s.t7 7" in lost
-    assert "s.t5 5, and others)" in lost
+    assert "s.t5 5 and 4 more)" in lost
     for kind in (WishKind.START, WishKind.PAUSE):
         assert not lost_progress(zookeeper, "7", Wish(kind))
 
