@@ -35,9 +35,11 @@ GONE_SECONDS: Final = 6
 """After this time without a sign a machine counts as down, where answers can take longer."""
 # Limits of the whole server would cut answers without an error, or refuse large queries; its moment
 # for tables with system versioning would show former rows; its sql_mode, as MariaDB's ORACLE, would
-# change statements and the spelling of types.
+# change statements and the spelling of types. A source without DDL for hours would end the
+# connection that reads its tables: 24 days is the most that all servers take.
 _SESSION: Final = (
-    f"SET time_zone = '+00:00', sql_mode = '', sql_select_limit = {2**64 - 1}, sql_big_selects = 1 "
+    f"SET time_zone = '+00:00', sql_mode = '', sql_select_limit = {2**64 - 1}, "
+    "sql_big_selects = 1, wait_timeout = 2147483 "
     "/*M!100304 , system_versioning_asof = DEFAULT*/"
 )
 REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}

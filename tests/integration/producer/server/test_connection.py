@@ -4,6 +4,7 @@ on and are purged behind them."""
 from __future__ import annotations
 
 import logging
+import select
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -90,6 +91,19 @@ def test_a_limit_of_the_server_cuts_no_answer(name: str) -> None:
                 for offset in offsets:
                     transaction.store_offset(offset, None)
             assert len(loader.applied_offsets()) == 2
+
+
+def test_a_connection_is_not_ended_while_nothing_is_asked() -> None:
+    """As of the one that reads tables at a DDL, where none comes for hours."""
+    with private_mariadb() as server:
+        at = server.database
+        server.execute("SET GLOBAL wait_timeout = 1")
+        config = SourceConfig(((at.host, at.port),), at.user, at.password)
+        # Opened later than the first one, so both have said nothing for as long.
+        with closing(servers.connect(config)) as idle, closing(connect(at)) as other:
+            ended, _, _ = select.select([cast(Any, other)._sock], [], [], 60.0)
+            assert ended
+            assert servers.query(idle, "SELECT 1")
 
 
 def test_where_answers_may_take_hours_the_kernel_notices_a_machine_that_is_gone(
