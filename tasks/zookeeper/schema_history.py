@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from cdcbus.producer.schema.history_codec import FOLLOWED
 from cdcbus.tasks.zookeeper.connection import (
     LOST,
     REFUSED,
@@ -19,7 +20,7 @@ from cdcbus.tasks.zookeeper.connection import (
     ROOT,
     unanswered,
 )
-from cdcbus.tasks.zookeeper.znode import groups
+from cdcbus.tasks.zookeeper.znode import get_children, get_node, get_nodes, groups, put_nodes
 
 _T = TypeVar("_T")
 
@@ -113,3 +114,19 @@ class ZooKeeperSchemas:
                 time.sleep(RETRY_SECONDS)
             except REFUSED as error:
                 raise unanswered(error, self._path) from error
+
+
+def copy_schemas(client: KazooClient, task_id: str, new_id: str, swimlane: str) -> None:
+    """Copies a swimlane's history to a task that has none, for a position that was read before.
+    Copies nothing of a task that has not followed DDL yet, or that goes to another server
+    meanwhile: the copy then reads its tables as at a first start. Raises PositionUnavailable,
+    PositionError."""
+    path, copy = schema_path(task_id, swimlane), schema_path(new_id, swimlane)
+    # First: the copy searches the binlog from there on for what the tables get meanwhile.
+    followed = get_node(client, f"{path}/{FOLLOWED}")
+    tables = get_nodes(client, [f"{path}/{name}" for name in get_children(client, path)])
+    after = tables.pop(f"{path}/{FOLLOWED}", None)
+    if followed is None or after is None or followed.text("server") != after.text("server"):
+        return
+    nodes = {node.path: node.fields for node in (*tables.values(), followed)}
+    put_nodes(client, {copy + each.removeprefix(path): nodes[each] for each in nodes})

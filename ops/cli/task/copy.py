@@ -20,6 +20,7 @@ from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 from cdcbus.tasks.zookeeper.position.copied import create_positions, positions_to_copy
 from cdcbus.tasks.zookeeper.position.znodes import stored_positions
+from cdcbus.tasks.zookeeper.schema_history import copy_schemas
 from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 )
 @bus_options
 def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> None:
-    """Copy task ID to task NEW: the same text, the same positions and snapshots, not started."""
+    """Copy task ID to task NEW: the same text, positions, snapshots and schema history, not
+    started."""
     with bus_client(bus) as client:
         changed = {"taskId": new_id}
         if to_node is not None:
@@ -69,6 +71,8 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             create_positions(client, transaction, new_id, stored)
 
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
+            for swimlane in stored:
+                copy_schemas(client, task_id, new_id, swimlane)
             # In one transaction: a copy without a position would start by its start rule, and one
             # without its snapshots would send all rows again.
             DistNodes(client).put({new_id: dists}, is_replacing=False, also=also)

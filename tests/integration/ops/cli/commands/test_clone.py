@@ -18,6 +18,8 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
+from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
+from tests.integration.producer.reading import global_variable
 from tests.support.processes.bus import Bus, fetch_text, open_bus, published, resting_text
 from tests.support.processes.killed_writes import killed_at_each_write
 
@@ -50,10 +52,13 @@ def test_a_killed_clone_leaves_no_task_without_its_positions(bus: Bus) -> None:
         bus.client.create(f"/datas/task/242/position/{topic}", text.encode(), makepath=True)
     snapshots = ZooKeeperSnapshots(bus.client, "242", "t")
     snapshots.save({TableId("s", "a"): TableProgress(TableState.DONE, 5)})
+    schemas = ZooKeeperSchemas(bus.client, "242", "t")
+    schemas.save({"followed": '{"server":"1"}', "s.a": '{"table":["s","a"]}'})
     for is_done in killed_at_each_write(run):
         for topic in bus.tasks.swimlanes("243"):
             assert bus.client.exists(f"/datas/task/243/position/{topic}")
             assert ZooKeeperSnapshots(bus.client, "243", "t").load() == snapshots.load()
+            assert ZooKeeperSchemas(bus.client, "243", "t").load() == schemas.load()
         if not is_done:
             bus.client.delete("/datas/task/243", recursive=True)
     assert len(runs) > 2
@@ -101,9 +106,15 @@ def test_a_copy_does_not_send_again_what_snapshots_have_sent(
     for table, columns in (("keyed", "id INT PRIMARY KEY"), ("keyless", "id INT")):
         source_cursor.execute(f"CREATE TABLE {table} ({columns})")
         source_cursor.execute(f"INSERT INTO {table} VALUES (1), (2)")
-    with open_bus(stack.zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
+    # So that the task needs a schema history.
+    without_columns = global_variable(source, "binlog_row_metadata", "NO_LOG")
+    folder = open_bus(stack.zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password)
+    with without_columns, folder as bus:
         text = fetch_text("242", source, stack.kafka, name, **{"consumer.snapshot": "initial"})
         bus.load(text)
+        run_until_now(bus, "242")
+        # So that the copy begins at a later place.
+        source_cursor.execute("INSERT INTO keyed VALUES (9)")
         run_until_now(bus, "242")
         of_snapshots = len(published(stack.kafka, name))
         assert of_snapshots
@@ -123,3 +134,9 @@ def test_a_copy_does_not_send_again_what_snapshots_have_sent(
         before = ZooKeeperSnapshots(bus.client, "242", name)
         of_copy = ZooKeeperSnapshots(bus.client, "15242", name)
         assert (of_copy.load(), of_copy.is_live()) == (before.load(), before.is_live())
+        # Versions that begin where the copy did would say that it had read the tables anew.
+        versions = ZooKeeperSchemas(bus.client, "242", name).load()
+        assert f"{name}.keyed" in versions
+        of_copy_versions = ZooKeeperSchemas(bus.client, "15242", name).load()
+        for table in ("keyed", "keyless"):
+            assert of_copy_versions[f"{name}.{table}"] == versions[f"{name}.{table}"]
