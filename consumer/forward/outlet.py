@@ -158,8 +158,7 @@ class Outlet(KafkaWriter[_Large]):
     def partitions(self, topic: str) -> int:
         """The number of a topic's partitions; a missing topic is created where the task allows
         that."""
-        self._topics.need([topic])
-        return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
+        return self._topics.partitions(topic)
 
     def send(self, made: Sequence[Made]) -> None:
         """Sends records; returns once all are acknowledged except those that are too large. Raises

@@ -22,7 +22,7 @@ from cdcbus.plugins.errors import (
     ConfigError,
 )
 from cdcbus.plugins.kafka.client.asking import asked
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, PASSING, RIGHTS, Refusals, denied
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals, topic_error
 from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
@@ -126,14 +126,11 @@ class TopicLogs:
             raise
         found = metadata.topics[topic]
         if found.error is not None:
-            if found.error.code() in RIGHTS:
-                reason = f"topic {topic}: {found.error.str()}"
-                raise denied(self._servers, reason, found.error.code())
-            reason = f"Kafka topic {topic} at {self._servers}: {found.error.str()}"
-            if found.error.code() in PASSING:
-                raise BusUnavailable(reason)
             # Not a ConfigError: the task that writes the topic may create it later.
-            raise BusError(f"{reason}; check consumer.source.topics")
+            raise topic_error(self._servers, topic, found.error) or BusError(
+                f"Kafka topic {topic} at {self._servers}: {found.error.str()}; check "
+                "consumer.source.topics"
+            )
         return sorted(found.partitions)
 
     def all_partitions(self) -> list[TopicPartition]:

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES
 from cdcbus.consumer.records.dead_letters import DeadLetter
-from cdcbus.plugins.errors import BusUnavailable
-from cdcbus.plugins.kafka.client.errors import Refusals
+from cdcbus.plugins.errors import BusError, BusUnavailable
+from cdcbus.plugins.kafka.client.errors import Refusals, topic_error
 from cdcbus.plugins.positions import TopicPartition
 
 WAIT_SECONDS: Final = 30.0
@@ -93,8 +93,14 @@ class RecordReader:
         Raises BusError."""
         with self.consumer() as consumer:
             try:
-                topics = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics
-                for number in topics[topic].partitions:
+                found = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic]
+                if found.error is not None:
+                    if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        return
+                    raise topic_error(self._servers, topic, found.error) or BusError(
+                        f"Kafka topic {topic} at {self._servers}: {found.error.str()}"
+                    )
+                for number in found.partitions:
                     consumer.assign([confluent_kafka.TopicPartition(topic, number, 0)])
                     yield from self.read(consumer, topic)
             except KafkaException as error:

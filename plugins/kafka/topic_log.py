@@ -12,7 +12,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals, topic_error
 from cdcbus.plugins.kafka.client.options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
 
@@ -105,7 +105,7 @@ class TopicLog:
         except KafkaException as error:
             raise self._unanswered(error) from error
         if found.error is not None:
-            raise BusRejected(
+            raise topic_error(self._servers, topic, found.error) or BusRejected(
                 f"Kafka topic {topic} at {self._servers}: {found.error.str()}; `cdcbus topic "
                 "list` names the existing ones"
             )

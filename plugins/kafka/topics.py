@@ -10,11 +10,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._metadata import ClusterMetadata
+from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, PASSING, RIGHTS, denied
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, PASSING, RIGHTS, topic_error
 from cdcbus.plugins.kafka.config import PublishConfig
 
 LOG = logging.getLogger(__name__)
@@ -62,31 +62,43 @@ class Topics:
                 self._look(topic)
                 self._known.add(topic)
 
+    def partitions(self, topic: str) -> int:
+        """The number of a topic's partitions, of which there is at least one. Raises as `need`,
+        also where the topic was deleted since."""
+        self.need([topic])
+        # Of one that has just been created, a broker asked later can know last.
+        found = self._asked(topic, ANSWER_SECONDS)
+        if found.error is not None:
+            raise self._failure(topic, found.error)
+        return len(found.partitions)
+
     def _look(self, topic: str) -> None:
         # One that is missing is created at once, where the task file says so.
-        error = self._error(topic, 0.0 if self._config.new_topics else NEW_SECONDS)
+        error = self._asked(topic, 0.0 if self._config.new_topics else NEW_SECONDS).error
         if error is None:
             if topic == self._config.dead_letter_topic:
                 with self._admin() as admin:
                     warn_of_expiry(admin, topic)
             return
-        servers = self._config.servers
-        if error.code() in RIGHTS:
-            raise denied(servers, f"topic {topic}: {error.str()}", error.code())
-        if error.code() in PASSING:
-            raise BusUnavailable(f"Kafka topic {topic} at {servers}: {error.str()}")
-        if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or self._config.new_topics is None:
-            raise missing(topic, self._config, error.str())
+        is_missing = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        if not is_missing or self._config.new_topics is None:
+            raise self._failure(topic, error)
         self._make(topic)
 
-    def _error(self, topic: str, seconds: float) -> KafkaError | None:
-        """What brokers say against a topic; None for one that exists. What may pass is believed
-        after `seconds` only: not all brokers know at once of a topic that was created."""
+    def _failure(self, topic: str, error: KafkaError) -> BusError:
+        failure = topic_error(self._config.servers, topic, error)
+        return failure or missing(topic, self._config, error.str())
+
+    def _asked(self, topic: str, seconds: float) -> TopicMetadata:
+        """What brokers say of a topic; without partitions, its `error` says why. One that may pass
+        is believed after `seconds` only: not all brokers know at once of a topic that was
+        created."""
         deadline = time.monotonic() + seconds
         while True:
-            error = self._metadata(topic).topics[topic].error
+            found = self._metadata(topic).topics[topic]
+            error = found.error
             if error is None or error.code() not in NOT_YET or time.monotonic() > deadline:
-                return error
+                return found
             time.sleep(LOOK_SECONDS)
 
     def _make(self, topic: str) -> None:
@@ -115,7 +127,7 @@ class Topics:
                     f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): "
                     f"{reason.str()}"
                 ) from error
-        if self._error(topic, ANSWER_SECONDS) is not None:
+        if self._asked(topic, ANSWER_SECONDS).error is not None:
             raise BusUnavailable(
                 f"Kafka topic {topic} at {servers} was created and is not visible yet"
             )

@@ -18,7 +18,7 @@ from cdcbus.plugins.contracts import (
 )
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_REMEDY, KafkaWriter
+from cdcbus.plugins.kafka.producer import LARGE_REMEDY, KafkaWriter
 from cdcbus.plugins.kafka.record_key import SNAPSHOT, Record
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableDdl, TableId
@@ -239,7 +239,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         """The limits of a topic's records of many rows."""
         if topic not in self._limits_of:
             self._limits_of[topic] = RecordLimits(
-                self._partitions(topic), self._rows_per_record, self._batch_bytes
+                self._topics.partitions(topic), self._rows_per_record, self._batch_bytes
             )
         return self._limits_of[topic]
 
@@ -264,7 +264,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         topic has more."""
         if ddl.kind == TRUNCATE:
             for made in self._routes.truncate(ddl):
-                partitions = self._partitions(made.topic)
+                partitions = self._topics.partitions(made.topic)
                 if partitions > 1:
                     raise UnreadableEvent(_truncate_refused(ddl, made.topic, partitions))
                 yield made.topic, made.records
@@ -273,13 +273,12 @@ class KafkaPublisher(KafkaWriter[_Large]):
         assert isinstance(self._converter, DdlConverter)  # checked when the task file was read
         for named in self._routes.ddl(ddl):
             topic = topic_of(named.table, self._config)
-            self._topics.need([topic])
             value = self._converter.ddl_to_bytes(named)
             yield (
                 topic,
                 [
                     {"key": None, "value": value, "partition": number}
-                    for number in range(self._partitions(topic))
+                    for number in range(self._topics.partitions(topic))
                 ],
             )
 
@@ -304,9 +303,6 @@ class KafkaPublisher(KafkaWriter[_Large]):
 
     def _add_code(self, columns: int) -> None:
         self._code += columns
-
-    def _partitions(self, topic: str) -> int:
-        return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
 
 
 def _truncate_refused(ddl: TableDdl, topic: str, partitions: int) -> str:

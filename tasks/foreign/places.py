@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionError
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, topic_error
 from cdcbus.plugins.mysql.tls import MysqlTls, TlsMode
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.connection import connect as connect_source
@@ -100,7 +100,8 @@ def _of_debezium(settings: Mapping[str, str], where: str) -> Start:
 
 
 def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """All records of a topic; those with one key are in order. Raises BusUnavailable."""
+    """All records of a topic; those with one key are in order. Raises BusUnavailable, BusRejected
+    where the user lacks a right, and PositionError where there is no such topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -112,7 +113,12 @@ def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]
         }
     )
     try:
-        for number in consumer.list_topics(topic, timeout=KAFKA_SECONDS).topics[topic].partitions:
+        found = consumer.list_topics(topic, timeout=KAFKA_SECONDS).topics[topic]
+        if found.error is not None:
+            raise topic_error(servers, topic, found.error) or PositionError(
+                f"Kafka topic {topic} at {servers}: {found.error.str()}; check the name"
+            )
+        for number in found.partitions:
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING)])
             while (record := consumer.poll(KAFKA_SECONDS)) is not None:
                 error = record.error()

@@ -156,6 +156,17 @@ def denied(servers: str, reason: str, code: int) -> BusRejected:
     )
 
 
+def topic_error(servers: str, topic: str, error: KafkaError) -> BusError | None:
+    """The error for what brokers answer about a topic in place of its partitions: BusRejected for a
+    right that the user lacks, BusUnavailable for what passes; None for anything else, as a topic
+    that does not exist."""
+    if error.code() in RIGHTS:
+        return denied(servers, f"topic {topic}: {error.str()}", error.code())
+    if error.code() in PASSING:
+        return BusUnavailable(f"Kafka topic {topic} at {servers}: {error.str()}")
+    return None
+
+
 def invalid(servers: str, topic: str, code: int) -> BusUnavailable:
     """The error for a record that brokers do not accept as it is; `code` is one of INVALID. It
     passes on its own where records have waited long, as they are sent again with a new time."""

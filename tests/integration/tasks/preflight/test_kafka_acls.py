@@ -36,6 +36,7 @@ from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from tests.integration.tasks.preflight.test_kafka_login import ROW, fetch_task, load_task
 from tests.support.servers.secure_servers import Authority, open_folder, place_of, running
@@ -181,6 +182,23 @@ def test_a_fetch_task_says_which_right_it_lacks(
     assert PASSWORD not in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", ["ALTER", "TRUNCATE"])
+def test_a_statement_is_not_lost_where_a_right_was_taken_away(
+    broker: GuardedKafka, kind: str
+) -> None:
+    """Brokers then answer with no partitions: it would be sent to each of none."""
+    broker.allow((TOPIC, "guarded", WRITE))
+    config = fetch_task(broker.guarded, login(broker)).publish
+    with KafkaPublisher(config, make_converter("canalRow"), Event()) as publisher:
+        publisher.send_changes([ROW])
+        publisher.flush()
+        broker.allow()
+        with pytest.raises(
+            BusRejected, match=r"topic guarded: .* give it the ACL: Describe on the"
+        ):
+            publisher.send([TableDdl(ROW.table.id, kind, f"{kind} TABLE orders")])
+
+
 @pytest.mark.parametrize("rights", [DESCRIBE, READ])
 def test_a_client_that_is_refused_before_it_has_a_record_says_the_same(
     broker: GuardedKafka, rights: AclOperation
@@ -235,6 +253,17 @@ def test_a_wrong_password_and_another_issuer_are_refused_for_good(
         use(broker, login(broker, password="wrong"))
     with pytest.raises(BusRejected, match=r"cannot be logged in to: .*certificate verify failed"):
         use(broker, login(broker, ca=broker.theirs))
+
+
+def test_letters_that_the_user_may_not_see_are_not_taken_for_none(broker: GuardedKafka) -> None:
+    broker.allow()
+    task = load_task(broker.guarded, login(broker))
+    loads = replace(task, dead_letters=DeadLetterConfig("guarded"))
+    with (
+        DeadLetterTopic(loads) as topic,
+        pytest.raises(BusRejected, match=r"topic guarded: .* ACL"),
+    ):
+        topic.dead_letters()
 
 
 @pytest.mark.parametrize("rights", [DESCRIBE, READ])

@@ -117,6 +117,40 @@ def test_a_topic_whose_leader_is_missing_just_now_is_waited_for(
         Topics(PublishConfig("k:9092", "shop", "canalRow"), {}, lambda _: answer).need(["shop"])
 
 
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (KafkaError.LEADER_NOT_AVAILABLE, BusUnavailable),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, BusRejected),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, BusRejected),
+    ],
+)
+@pytest.mark.parametrize("new_topics", [None, NewTopics(1, 1)])
+def test_a_known_topic_of_which_brokers_say_nothing_has_no_partitions_by_number(
+    code: int, error: type[BusError], new_topics: NewTopics | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 0 of them, what is sent to each would go nowhere, without a word."""
+    monkeypatch.setattr(topics, "ANSWER_SECONDS", 0.1)
+    known: Any = SimpleNamespace(
+        topics={"shop": SimpleNamespace(error=None, partitions={0: None, 1: None})}
+    )
+    answers = [known]
+    config = PublishConfig("k:9092", "shop", "canalRow", new_topics=new_topics)
+    found = Topics(config, {}, lambda _: answers[0])
+    assert found.partitions("shop") == 2
+    answers[0] = Answer(code)
+    with pytest.raises(error, match="topic shop"):
+        found.partitions("shop")
+
+
+def test_brokers_that_do_not_know_a_new_topic_yet_are_asked_again_for_its_partitions() -> None:
+    unknown: Any = Answer(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    known: Any = SimpleNamespace(topics={"shop": SimpleNamespace(error=None, partitions={0: None})})
+    answers = iter([known, unknown, unknown, known])
+    found = Topics(PublishConfig("k:9092", "shop", "canalRow"), {}, lambda _: next(answers))
+    assert found.partitions("shop") == 1
+
+
 def test_a_topic_that_was_just_created_need_not_be_known_at_once() -> None:
     unknown: Any = Answer(KafkaError.UNKNOWN_TOPIC_OR_PART)
     known: Any = SimpleNamespace(topics={"shop": SimpleNamespace(error=None)})
