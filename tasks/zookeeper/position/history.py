@@ -1,5 +1,5 @@
 """The history of positions that operators set by command, with the previous positions: the newest
-HISTORY of each swimlane, HISTORY_BYTES at most, in ZooKeeper.
+HISTORY of each swimlane, HISTORY_BYTES at most, less where a task has many swimlanes, in ZooKeeper.
 
 `/datas/task/<id>/history/<swimlane>` holds `{"changes":[{"at","by","how","before","after"}, ...]}`,
 the newest last. A position and its change are written together or not at all. `before` is null
@@ -25,7 +25,13 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, RETRY_SECONDS, ROOT
+from cdcbus.tasks.zookeeper.connection import (
+    LOST,
+    REFUSED,
+    REQUEST_BYTES,
+    RETRY_SECONDS,
+    ROOT,
+)
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path, stored_positions, written_path
 from cdcbus.tasks.zookeeper.znode import (
@@ -38,8 +44,10 @@ from cdcbus.tasks.zookeeper.znode import (
 )
 
 HISTORY = 50
-# ZooKeeper takes 1 MB; the newest change is always kept.
+# The newest change is always kept.
 HISTORY_BYTES = 256 << 10
+# Of a request, for the paths and versions of each swimlane.
+HEAD_BYTES = 1024
 
 
 def history_path(task_id: str, swimlane: str = "") -> str:
@@ -80,25 +88,31 @@ def set_positions(
     """Sets the position of each swimlane in `texts`, all or none, and records in the audit who did
     it. `partitions`: the partitions of a topic that are set, None: all that a text names; the
     others continue where the target is. Raises PositionConflict where a position is no longer the
-    one in `before`, and PositionUnavailable, which says so where it is not known whether they were
-    set."""
+    one in `before`, PositionError where they are too large for one request, and
+    PositionUnavailable, which says so where it is not known whether they were set."""
     # Recorded before the change, see `audit`.
     with audited(client, by, how, f"task {task_id}"), reported(position_path(task_id)):
         # One transaction for all swimlanes, so that a refused one leaves the others as they were.
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
             answer(client.ensure_path_async(directory))
-        made: dict[str, Change] = {}
+        size = 0
         for swimlane, text in texts.items():
-            known = before.get(swimlane)
-            changes, version = _read(client, task_id, swimlane)
-            made[swimlane] = Change(now(), by, how, known, text)
-            changes.append(made[swimlane])
-            data = history_to_json(changes)
             path = position_path(task_id, swimlane)
-            _write(transaction, client, path, text.encode(), known)
+            _write(transaction, client, path, text.encode(), before.get(swimlane))
+            size += len(text) + HEAD_BYTES
             # Otherwise a position equal to the task's own would not count as set.
-            _take_out(transaction, client, written_path(task_id, swimlane), text, partitions)
+            size += _take_out(
+                transaction, client, written_path(task_id, swimlane), text, partitions
+            )
+        made: dict[str, Change] = {}
+        # They get older changes only as far as all of them fit into the request.
+        most_bytes = (REQUEST_BYTES - size) // max(1, len(texts))
+        for swimlane, text in texts.items():
+            changes, version = _read(client, task_id, swimlane)
+            made[swimlane] = Change(now(), by, how, before.get(swimlane), text)
+            data = history_to_json([*changes, made[swimlane]], most_bytes)
+            size += len(data)
             if version is None:
                 transaction.create(history_path(task_id, swimlane), data)
             else:
@@ -109,6 +123,12 @@ def set_positions(
             # The answer may be lost, and not the write.
             if _is_written(client, task_id, made):
                 return
+            if size >= REQUEST_BYTES:
+                raise PositionError(
+                    f"the positions of task {task_id} with their history are {size} bytes, too "
+                    "large for one request to ZooKeeper: set them topic by topic (cdcbus offset "
+                    "reset --topic, cdcbus offset set), or raise jute.maxbuffer on all its servers"
+                ) from None
             raise
         for result in results:
             if isinstance(result, REFUSED):
@@ -136,12 +156,13 @@ def _is_written(client: KazooClient, task_id: str, made: Mapping[str, Change]) -
             time.sleep(RETRY_SECONDS)
 
 
-def history_to_json(changes: Sequence[Change]) -> bytes:
+def history_to_json(changes: Sequence[Change], most_bytes: int = HISTORY_BYTES) -> bytes:
     """The newest changes that fit, as JSON."""
+    most_bytes = min(most_bytes, HISTORY_BYTES)
     kept = [asdict(change) for change in changes[-HISTORY:]]
     data = orjson.dumps({"changes": kept})
     # Positions of many partitions are long, so the number alone does not limit the size.
-    while len(data) > HISTORY_BYTES and len(kept) > 1:
+    while len(data) > most_bytes and len(kept) > 1:
         kept.pop(0)
         data = orjson.dumps({"changes": kept})
     return data
@@ -149,17 +170,20 @@ def history_to_json(changes: Sequence[Change]) -> bytes:
 
 def _take_out(
     transaction: Any, client: KazooClient, path: str, text: str, partitions: Collection[int] | None
-) -> None:
+) -> int:
     """Removes the set partitions from what the task itself has written, even where both are equal:
-    from now on they are an operator's position."""
+    from now on they are an operator's position. Returns how many bytes it writes for that."""
     if not answer(client.exists_async(path)):
-        return
+        return 0
     data, stat = answer(client.get_async(path))
     written = written_from_json(data, path)
     rest = without(written.position, text, partitions)
     # By version, as a running task may write it at the same time; the transaction then fails.
-    if rest != written.position:
-        transaction.set_data(path, written_to_json(replace(written, position=rest)), stat.version)
+    if rest == written.position:
+        return 0
+    left = written_to_json(replace(written, position=rest))
+    transaction.set_data(path, left, stat.version)
+    return len(left)
 
 
 def without(written: str, text: str, partitions: Collection[int] | None = None) -> str:

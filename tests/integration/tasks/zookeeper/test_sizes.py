@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionError
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.editing.versions import put_tasks, versions_of
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.position.history import histories, positions_of, set_positions
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import FAILURES_KEPT, Run, TaskNodes
 
@@ -80,3 +82,34 @@ def test_a_task_of_too_many_topics_is_refused_with_its_size(client: KazooClient)
     with pytest.raises(ConfigError, match=r"texts of task 2 have 1,2\d\d,\d{3} bytes.*maxbuffer"):
         put_tasks(client, texts("2", 60, "a"), True, "somebody", "task import")
     assert DistNodes(client).get("2") is None
+
+
+def positions(topics: int, partitions: int, offset: int) -> dict[str, str]:
+    """Of as many topics, by swimlane."""
+    names = [f"topic-of-orders-{number}" for number in range(topics)]
+    return {
+        name: kafka_positions_to_json(
+            KafkaPosition(name, each, offset) for each in range(partitions)
+        )
+        for name in names
+    }
+
+
+def test_positions_of_many_partitions_are_set_again_and_again(client: KazooClient) -> None:
+    """Their histories go with them, in one request."""
+    before: dict[str, str | None] = {}
+    for offset in range(14):
+        texts = positions(10, 50, 10**9 + offset)
+        set_positions(client, "7", texts, before, "ada@h", "offset reset")
+        before = {**texts}
+    assert positions_of(client, "7") == before
+    assert {len(changes) > 5 for changes in histories(client, "7").values()} == {True}
+
+
+def test_positions_that_do_not_fit_into_one_request_are_refused_with_what_to_do(
+    client: KazooClient,
+) -> None:
+    texts = positions(60, 100, 10**9)
+    with pytest.raises(PositionError, match=r"task 7 .* too large for one .*--topic.*maxbuffer"):
+        set_positions(client, "7", texts, {}, "ada@h", "offset reset")
+    assert positions_of(client, "7") == {}
