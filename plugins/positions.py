@@ -77,8 +77,10 @@ class BinlogPosition:
             return self
         if self.gtid not in ("", was.gtid) or self.timestamp_ms not in (0, was.timestamp_ms):
             return self
-        # As `cdcbus offset reset` sets it where nothing was committed in between.
-        if self.server_uuid and not self.timestamp_ms:
+        # As `cdcbus offset reset` sets it where nothing was committed in between. It sets no time,
+        # but a first start stores none either.
+        is_news = was.timestamp_ms or self.server_uuid != was.server_uuid
+        if self.server_uuid and not self.timestamp_ms and is_news:
             return self
         return BinlogPosition(
             self.file,

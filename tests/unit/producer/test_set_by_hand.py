@@ -55,6 +55,15 @@ def started(was: BinlogPosition, stored: str) -> BinlogPosition:
             200,
             BinlogPosition("bin.000003", 200, 7, server_uuid=UUID),
         ),
+        # As a first start stores it, and `cdcbus offset reset`.
+        (
+            replace(OF_SERVER, timestamp_ms=0, published=None),
+            "bin.000003",
+            200,
+            BinlogPosition(
+                "bin.000003", 200, 7, server_uuid=UUID, file_created_ms=1_699_000_000_000
+            ),
+        ),
     ],
 )
 def test_a_place_that_was_edited_alone_holds_without_what_was_of_the_former_one(
@@ -94,6 +103,12 @@ def test_any_other_position_is_taken_as_it_is(
 ) -> None:
     assert started(OF_SERVER, stored.to_json()) == stored
     assert caplog.text == ""
+
+
+def test_a_reset_to_another_server_without_new_commits_is_no_edit() -> None:
+    first = replace(OF_SERVER, timestamp_ms=0, published=None)
+    stored = replace(first, pos=200, server_uuid="5a1b0c77-71ca-11e1-9e33-c80aa9429562")
+    assert started(first, stored.to_json()) == stored
 
 
 def test_without_a_written_position_nothing_is_known_of_the_stored_one() -> None:
