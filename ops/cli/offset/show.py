@@ -42,7 +42,7 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
         is_usable = is_usable and is_good
         at_target: list[str] = []
         # ZooKeeper has a copy only: what the target itself has applied counts.
-        if '"topic"' in text:
+        if '"topic"' in text or not text.strip():
             at_target = said_by_target(task_id, bus, path.rpartition("/")[2])
         rows.append({"path": path, "stored": text, "means": means, "target": at_target})
         if not as_json:
@@ -57,7 +57,11 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
 def _described(text: str) -> tuple[str, bool]:
     """What a stored position means, and whether a task could start from it."""
     if not text.strip():
-        return "blank: the task starts as its file says", True
+        return (
+            "blank, as if deleted: only a first start goes by the task file; a task that has run "
+            "goes on where its target or Kafka says, or refuses to start. To set a place: cdcbus "
+            "offset reset"
+        ), True
     try:
         if '"topic"' in text:
             words = []

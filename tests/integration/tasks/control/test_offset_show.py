@@ -69,7 +69,7 @@ def test_a_position_that_cannot_be_used_exits_1_and_does_not_hide_the_others(
         }
     )
     assert result.exit_code == 1
-    assert "blank: the task starts as its file says" in result.stdout
+    assert "blank, as if deleted: only a first start goes by the task file" in result.stdout
     assert "unusable: not JSON" in result.stdout
     assert "at an invalid time" in result.stdout
 
