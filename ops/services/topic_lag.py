@@ -17,8 +17,9 @@ from cdcbus.tasks.zookeeper.position.znodes import position_path
 
 
 def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """A row for each partition: next offset, end, and what lies between in records and seconds.
-    `stored`: the task's positions by path. Raises BusError."""
+    """A row for each partition: next offset, first offset held, end, and what lies from the next
+    offset to the end in records and seconds, None where Kafka does not hold that. `stored`: the
+    task's positions by path. Raises BusError."""
     with TopicLog(access_of(task)) as log:
         for topic in task.source.topics:
             next_offsets = _next_offsets(stored.get(position_path(task.task_id, topic), ""))
@@ -29,23 +30,29 @@ def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, An
             behind = {}
             for partition in chosen:
                 next_offset = next_offsets.get(partition)
-                if next_offset is not None and next_offset < bounds[partition][1]:
+                first, end = bounds[partition]
+                if next_offset is not None and first <= next_offset < end:
                     behind[partition] = next_offset
             times = first_times(log, topic, behind)
             now_ms = time.time_ns() // 1_000_000
             for partition in chosen:
-                end = bounds[partition][1]
-                row = {"task": task.task_id, "topic": topic, "partition": partition}
+                first, end = bounds[partition]
                 next_offset = next_offsets.get(partition)
-                if next_offset is None:
-                    yield {**row, "next": None, "end": end, "records": None, "seconds": None}
+                row = {
+                    "task": task.task_id,
+                    "topic": topic,
+                    "partition": partition,
+                    "next": next_offset,
+                    "first": first,
+                    "end": end,
+                }
+                if next_offset is None or not first <= next_offset <= end:
+                    yield {**row, "records": None, "seconds": None}
                     continue
                 # Clocks can differ, and all records that are left may have been compacted away.
                 waited_ms = max(0, now_ms - times.get(partition, now_ms))
                 yield {
                     **row,
-                    "next": next_offset,
-                    "end": end,
                     "records": end - next_offset,
                     "seconds": round(waited_ms / 1000, 1),
                 }

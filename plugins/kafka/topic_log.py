@@ -59,6 +59,8 @@ class TopicLog:
             # librdkafka needs a group also to read partitions that were assigned by hand.
             "group.id": "cdcbus-look",
             "enable.auto.commit": False,
+            # Records that expire just then are left out; by default, all others would be as well.
+            "auto.offset.reset": "earliest",
             # `records` ends by it in compacted topics.
             "enable.partition.eof": True,
         }

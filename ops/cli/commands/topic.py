@@ -379,12 +379,21 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Show the lag of consumer tasks: stored position against the end of each partition.
 
     Seconds count from when the first record not yet applied was written. Exits 1 when a task has no
-    usable position.
+    usable position, or one that Kafka does not hold.
     """
     rows: list[dict[str, Any]] = []
     for word in words:
         rows += _lag(word, bus)
     print_rows(rows, as_json)
+    for row in rows:
+        if row["records"] is None and row["next"] is not None:
+            click.echo(
+                f"task {row['task']}: Kafka holds {row['topic']}[{row['partition']}] from offset "
+                f"{row['first']} to {row['end']}, and the task is at {row['next']}: its records "
+                "expired, or the topic was restored or made anew. Unless its target is further on, "
+                "the task refuses to start, and says how to go on",
+                err=True,
+            )
     if any(row["records"] is None for row in rows):
         sys.exit(1)
 

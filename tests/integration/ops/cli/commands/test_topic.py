@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.kafka.topic_log import ANSWER_SECONDS
@@ -240,6 +242,29 @@ def test_the_lag_of_a_task_is_told_in_records_and_seconds(
     assert (behind["next"], behind["end"], behind["records"]) == (2, 4, 2)
     assert behind["seconds"] == pytest.approx(time.time() - FIRST_MS / 1000 - 2, abs=30)
     assert (done["records"], done["seconds"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("next_offset", "removed"), [(1, 2), (9, 0)])
+def test_a_position_that_kafka_does_not_hold_has_no_lag(
+    kafka: str, zookeeper: str, topic: str, task: Path, next_offset: int, removed: int
+) -> None:
+    """It would be none at all, as no record comes from there."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.delete_records([TopicPartition(topic, 0, removed)])[TopicPartition(topic, 0)].result(30)
+    client = connect(zookeeper)
+    store = ZooKeeperPositions(client, topic, topic)
+    store.load()
+    offsets = ((0, next_offset - 1), (1, -1))
+    store.save(kafka_positions_to_json(KafkaPosition(topic, *each) for each in offsets))
+    client.stop()
+    client.close()
+    arguments = ["topic", "lag", str(task), "--json", "--zookeeper", zookeeper]
+    result = CliRunner().invoke(main, arguments)
+    lost, done = json.loads(result.stdout)
+    assert (lost["next"], lost["first"], lost["end"]) == (next_offset, removed, 4)
+    assert (lost["records"], lost["seconds"], done["records"]) == (None, None, 0)
+    assert result.exit_code == 1
+    assert f"from offset {removed} to 4, and the task is at {next_offset}" in result.stderr
 
 
 def test_a_task_says_where_its_topic_is_and_how_it_is_read(task: Path, topic: str) -> None:
