@@ -168,18 +168,23 @@ class _Running:
         task = self.task
         before = self.positions.rules().values()
         names = {name for rules in before for name in changed(rules, task.row_rules)}
-        left = sorted({*starts.unread, *self.applier.seen} - starts.offsets.keys())
-        if left and not names.isdisjoint(BY_PARTITION):
+        partitions = sorted({*starts.unread, *self.applier.seen} - starts.offsets.keys())
+        # Where the target keeps no offsets, ZooKeeper alone knows what the task has read.
+        topics = {*self.positions.other_topics()} - {each.topic for each in partitions}
+        left = [*map(str, partitions), *sorted(topics)]
+        is_first = starts.by_rule.keys() == starts.offsets.keys()
+        if left and (is_first or not names.isdisjoint(BY_PARTITION)):
             LOG.warning(
                 "task %s does not read %s any more, by %s and %s: what comes there does not reach "
                 "the target. Its place is kept: if it is named again, reading resumes there",
                 task.task_id,
-                ", ".join(map(str, left)),
+                ", ".join(left),
                 TOPICS,
                 PARTITIONS,
             )
-        if starts.by_rule.keys() == starts.offsets.keys():
-            return  # the first start
+        # Of a task that has read other topics, it is none.
+        if is_first and not left:
+            return
         for partition, low in sorted(starts.by_rule.items()):
             offset = starts.offsets[partition]
             if offset > low:

@@ -51,6 +51,12 @@ class StoredPositions:
                 found[topic] = store.written.mark.rules
         return found
 
+    def other_topics(self) -> list[str]:
+        """The topics that the task has read, and does not read now. Raises PositionUnavailable."""
+        # Each store knows all the others.
+        store = next(iter(self._stores.values()))
+        return [topic for topic in store.others() if topic not in self._stores]
+
     def edit(self) -> PositionConflict | None:
         """Returns the conflict where somebody else has set a position since it was last read or
         written."""

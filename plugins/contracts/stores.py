@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -100,6 +100,10 @@ class PositionStore(Protocol):
     def trace(self) -> str:
         """The place where the last load saw that the task has run before, although it has no
         position; empty where nothing shows that."""
+        ...
+
+    def others(self) -> Sequence[str]:
+        """The other swimlanes for which the task has written positions, sorted."""
         ...
 
     def load(self) -> str | None:

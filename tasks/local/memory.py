@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.errors import PositionConflict
@@ -71,6 +72,9 @@ class MemoryPositions:
         if self._written is None or self._node.data.strip():
             return ""
         return "memory"
+
+    def others(self) -> Sequence[str]:
+        return ()
 
     def save(self, text: str, mark: Mark = NO_MARK) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from uuid import uuid4
 
@@ -89,11 +89,13 @@ class FilePositions:
         followed = self._fields.get("schema", {}).get(FOLLOWED, "")
         if "written" in self._fields or shows_a_run(followed):
             return self.path
-        if self._is_only:
-            for name, fields in self._state.swimlanes().items():
-                if "written" in fields:
-                    return f"{self._state.path} ({name})"
-        return ""
+        others = self.others() if self._is_only else ()
+        return f"{self._state.path} ({others[0]})" if others else ""
+
+    def others(self) -> Sequence[str]:
+        found = self._state.swimlanes().items()
+        written = [name for name, fields in found if "written" in fields]
+        return sorted(name for name in written if name != self._swimlane)
 
     def load(self) -> str | None:
         fields = self._state.swimlane(self._swimlane)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -263,10 +263,11 @@ class ZooKeeperPositions:
         node = self._patiently(lambda: self._get(followed), followed)
         if shows_a_run(node.data.decode("utf-8", "replace")):
             return schema
-        return self._traced_elsewhere() if self._is_only else ""
+        # By another name of the one swimlane.
+        others = self.others() if self._is_only else ()
+        return written_path(self._task_id, others[0]) if others else ""
 
-    def _traced_elsewhere(self) -> str:
-        """What the task has written for another swimlane, that is by another name of it."""
+    def others(self) -> Sequence[str]:
         directory = written_path(self._task_id)
 
         def names() -> list[str]:
@@ -274,10 +275,9 @@ class ZooKeeperPositions:
                 found: list[str] = self._answer(self._client.get_children_async(directory))
             except NoNodeError:
                 return []
-            return sorted(found)
+            return sorted(name for name in found if name != self._swimlane)
 
-        others = self._patiently(names, directory)
-        return f"{directory}/{others[0]}" if others else ""
+        return self._patiently(names, directory)
 
     def _compare(self, node: Node) -> None:
         """Decides what the znode's state means: nothing new, the success of an unanswered write,

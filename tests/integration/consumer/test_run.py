@@ -476,6 +476,36 @@ def test_partitions_that_are_left_out_and_topics_that_are_new_are_told_of(
     assert len(shop.rows("orders")["postgresql"]) == 40
 
 
+def test_a_task_whose_topics_are_all_other_ones_is_not_taken_for_a_new_one(
+    shop: Shop, make_topic: Callable[..., str]
+) -> None:
+    """What it has not read of the former topic never comes, and what the new one holds is left
+    out by the start rule."""
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    shop.cursor.execute("INSERT INTO orders (id, name) VALUES (1, 'x')")
+    load = shop.load("postgresql")
+    load.start()
+    wait_until(lambda: bool(shop.rows("orders")["postgresql"]), "the row")
+    other = make_topic(f"{shop.name}-other")
+    producer = kafka_producer(shop.addresses.kafka)
+    producer.produce(other, b"it is not read", partition=0)
+    producer.flush()
+    load.ask_to_stop()
+    assert load.await_stop() == 0
+    fetch.ask_to_stop()
+    for is_first in (True, False):
+        load = shop.load("postgresql", **LATEST, consumer__source__topics=other)
+        before = len(load.log.read_text())
+        load.start()
+        wait_until(lambda: f" reads {other}" in load.log.read_text()[before:], "it to read")
+        told = load.log.read_text()[before:]
+        assert (f"does not read {shop.name}" in told) is is_first
+        assert (f"{other}[0] is new to it and begins at offset 1, by the" in told) is is_first
+        load.ask_to_stop()
+        assert load.await_stop() == 0
+
+
 def test_a_start_with_another_filter_tells_of_the_rows_that_passed_by_the_former_one(
     shop: Shop,
 ) -> None:

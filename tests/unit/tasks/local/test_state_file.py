@@ -124,6 +124,7 @@ def test_what_the_only_swimlane_wrote_by_another_name_is_a_trace(file: Path) -> 
     assert (renamed.load(), renamed.trace) == (None, f"{file} (shop)")
     one_of_several = FilePositions(StateFile(file, "1084"), "other")
     assert (one_of_several.load(), one_of_several.trace) == (None, "")
+    assert (one_of_several.others(), before.others()) == (["shop"], [])
     set_position(StateFile(file, "1084"), "other", "theirs")
     assert (renamed.load(), renamed.trace) == ("theirs", "")
 
