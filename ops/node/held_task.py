@@ -36,7 +36,8 @@ class HeldTask:
     stop, and is killed at that time; 0: it was not asked. `last_run`: the state in which it is
     given back, None: another node has it. `listed_since`: a failure that is listed since then is
     the one that it has now. `is_commanded`: operators may want something else of it by now, or
-    another node may have it; `is_reported`: it has reported its state."""
+    another node may have it; `is_reported`: it has reported its state. `lost_at`: since when the
+    command by which it runs is gone, 0 while it is there."""
 
     offer: Offer
     run: Run
@@ -44,6 +45,7 @@ class HeldTask:
     started_at: float = 0.0
     process: TaskProcess | SparkTask | None = None
     worked_since: float = 0.0
+    lost_at: float = 0.0
     stop_by: float = 0.0
     last_run: Run | None = None
     listed_since: str = ""

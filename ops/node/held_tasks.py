@@ -24,7 +24,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.occurrences import Occurrences, failure
 from cdcbus.tasks.zookeeper.connection import is_silence
-from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
+from cdcbus.tasks.zookeeper.tasks import TASKS, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ STOP_SECONDS = 30.0
 FAULTLESS_PAUSE_SECONDS = 1.0
 # A task that has worked for longer than this, or than its last pause, counts its failures again.
 RECOVERED_SECONDS = 60.0
+# By then, a task of which only the command is gone is not one that is being deleted as a whole.
+LOST_SECONDS = 5.0
 # At most this many shared tasks start together; after CROWD_SECONDS one that has not reported no
 # longer counts.
 CROWD = 4
@@ -212,14 +214,48 @@ class HeldTasks:
             self._complaints.complain(task_id, str(error))
             return
         if desired is None:
-            self._stop(held, _run(held, State.STOPPED, 0))
-        elif not desired.is_working:
-            self._stop(held, _run(held, State.STOPPED, desired.order))
+            self._without_command(task_id, held)
+            return
+        held.lost_at = 0.0
+        if not desired.is_working:
+            reason = _why_stopped(task_id, held, desired)
+            if reason:
+                LOG.warning("task %s is stopped: %s", task_id, reason)
+            self._stop(held, _run(held, State.STOPPED, desired.order, reason))
         elif desired.order != held.run.order:  # a restart: it is taken again, with its new text
             self._stop(held, _run(held, State.STARTING, desired.order))
         elif not self.is_taking:
             reason = f"node {self._id} was drained"
             self._stop(held, _run(held, State.STARTING, desired.order, reason))
+
+    def _without_command(self, task_id: str, held: HeldTask) -> None:
+        """Stops a task that is deleted. One that lacks its command alone goes on, by a new one: no
+        command of ours deletes it, but a restore of ZooKeeper does; without it, no other node
+        would take the task, and no alarm would come."""
+        if not self._nodes.swimlanes(task_id):
+            LOG.warning("task %s is not in ZooKeeper any more; it is stopped", task_id)
+            # No last state, which would make the task's folder anew.
+            self._stop(held, None)
+            return
+        held.lost_at = held.lost_at or time.monotonic()
+        if time.monotonic() - held.lost_at < LOST_SECONDS:
+            held.is_commanded = True
+            return
+        held.lost_at = 0.0
+        what = "task start, as its command was gone while it ran"
+        desired = self._nodes.want_again(task_id, f"node {self._id}", what)
+        if desired is None:
+            held.is_commanded = True
+            return
+        LOG.warning(
+            "task %s: %s/%s/wanted was deleted, or ZooKeeper restored from a backup, while the "
+            "task ran; it goes on, and the command is given again. To stop it: cdcbus task stop %s",
+            task_id,
+            TASKS,
+            task_id,
+            task_id,
+        )
+        self._put(task_id, held, replace(held.run, order=desired.order))
 
     def _stop(self, held: HeldTask, last_run: Run | None) -> None:
         held.last_run = last_run
@@ -329,10 +365,10 @@ class HeldTasks:
                 self._note(task_id, held.last_run)
         del self.tasks[task_id]
         self.has_changed = True
-        state = "left to another node"
+        state = "is no longer this node's"
         if held.last_run is not None:
-            state = held.last_run.state
-        LOG.info("task %s: %s", task_id, state)
+            state = f"is {held.last_run.state}"
+        LOG.info("task %s %s", task_id, state)
 
     def _start(self, task_id: str, held: HeldTask) -> None:
         log = self._settings.log_of(task_id)
@@ -424,6 +460,18 @@ def unexpected(task_id: str, error: Exception) -> str:
 
 def _swimlanes_of(tasks: Iterable[HeldTask]) -> int:
     return sum(len(held.offer.swimlanes) for held in tasks)
+
+
+def _why_stopped(task_id: str, held: HeldTask, desired: DesiredState) -> str:
+    """Why a task is stopped by a command that is older than its process; empty for a newer one."""
+    # By both: ZooKeeper's numbers begin again with a restore, and clocks of operators can differ.
+    if desired.order > held.run.order or desired.at >= held.listed_since:
+        return ""
+    return (
+        f"the command in ZooKeeper, of {desired.by or 'somebody'} at {desired.at} UTC, is older "
+        "than the one by which it ran, as after a restore from a backup; to go on: cdcbus task "
+        f"start {task_id}"
+    )
 
 
 def _run(held: HeldTask, state: State, order: int, reason: str = "") -> Run:

@@ -23,7 +23,7 @@ from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.plugins.task_status import State
@@ -151,6 +151,20 @@ class TaskNodes:
         if is_working:
             for swimlane in get_children(self.client, f"{TASKS}/{task_id}/error"):
                 drop_node(self.client, f"{TASKS}/{task_id}/error/{swimlane}")
+
+    def want_again(self, task_id: str, by: str, what: str) -> DesiredState | None:
+        """Starts a task whose command is gone; returns the command, None where another one is there
+        by now. Recorded in the audit."""
+        path = f"{TASKS}/{task_id}/wanted"
+        fields = {"taskId": task_id, "status": WORKING, "by": by, "at": now()}
+        with audited(self.client, by, what, f"task {task_id}"), reported(path):
+            try:
+                answer(self.client.create_async(path, orjson.dumps(fields)))
+            # Or the whole task is gone.
+            except (NodeExistsError, NoNodeError):
+                return None
+        desired = self.wanted(task_id)
+        return desired if desired is not None and desired.by == by else None
 
     def _replace(self, path: str, fields: Mapping[str, object], order: int) -> None:
         """Writes a command in place of the one with this number, and of no other."""

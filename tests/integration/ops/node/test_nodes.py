@@ -220,7 +220,7 @@ def test_a_paused_holder_does_not_work_when_it_goes_on(
     seen = ids(kafka, name)
     late = [number for before, number in pairwise(seen) if number < before]
     print(f"starts again at {late}, {len(seen) - inserted()} rows twice")
-    assert "was taken by another node" in bus.said() or "left to another node" in bus.said()
+    assert "was taken by another node" in bus.said() or "is no longer this node" in bus.said()
     bus("task", "stop", fetch)
 
 

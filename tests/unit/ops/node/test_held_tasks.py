@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -128,6 +129,124 @@ def test_a_damaged_report_does_not_keep_a_task_from_being_stopped(
     held.tasks["7"] = HeldTask(Offer(("a",)), last, process=process, stop_by=1.0, last_run=last)
     held.care()
     assert held.tasks == {}
+
+
+class Running:
+    """A process that runs, until it is asked to stop."""
+
+    token = "1"
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def ended(self) -> int | None:
+        return 0 if self.is_asked else None
+
+    def ask_to_stop(self) -> None:
+        self.is_asked = True
+
+    def kill(self) -> None:
+        """It has ended by then."""
+
+
+@pytest.fixture
+def running(held: HeldTasks, zookeeper: MemoryZooKeeper, clock: Clock) -> Running:
+    """The process of task 7, which was started by a command."""
+    zookeeper.put("/datas/task/7/dist/a", {"taskId": "7"})
+    nodes = TaskNodes(held._nodes.client)
+    nodes.want("7", True, "ada@h")
+    assert nodes.claim("7", "n1")
+    wanted = nodes.wanted("7")
+    assert wanted
+    process = Running()
+    run = Run(State.WORKING, order=wanted.order, node_id="n1")
+    held.tasks["7"] = HeldTask(
+        Offer(("a",)), run, process=cast(Any, process), listed_since=clock.stamp()
+    )
+    held.care()
+    assert not process.is_asked
+    clock.seconds += 60
+    return process
+
+
+def test_a_task_whose_command_is_lost_goes_on_by_a_new_one(
+    held: HeldTasks,
+    zookeeper: MemoryZooKeeper,
+    running: Running,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Otherwise no other node would take it, and no alarm would tell that it stands still."""
+    zookeeper.delete_async("/datas/task/7/wanted").get()
+    held.look_at_all()
+    for _ in range(8):
+        held.care()
+        clock.seconds += 1
+    wanted = TaskNodes(held._nodes.client).wanted("7")
+    assert wanted is not None
+    assert (wanted.is_working, wanted.by) == (True, "node n1")
+    assert held.tasks["7"].run.order == wanted.order
+    assert "/datas/task/7/wanted was deleted, or ZooKeeper restored" in caplog.text
+    held.look_at_all()
+    held.care()
+    assert not running.is_asked
+    assert len(caplog.records) == 1
+
+
+def test_a_command_that_is_given_meanwhile_counts(
+    held: HeldTasks, zookeeper: MemoryZooKeeper, running: Running, clock: Clock
+) -> None:
+    zookeeper.delete_async("/datas/task/7/wanted").get()
+    held.look_at_all()
+    held.care()
+    clock.seconds += 1
+    TaskNodes(held._nodes.client).want("7", False, "ada@h")
+    held.care()
+    assert running.is_asked
+    held.care()
+    assert held.tasks == {}
+
+
+def test_a_task_that_is_deleted_as_a_whole_is_stopped_and_not_made_again(
+    held: HeldTasks,
+    zookeeper: MemoryZooKeeper,
+    running: Running,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As by zkCli's deleteall, which takes a moment."""
+    zookeeper.delete_async("/datas/task/7/wanted").get()
+    held.look_at_all()
+    held.care()
+    clock.seconds += 1
+    zookeeper.delete_async("/datas/task/7/dist/a").get()
+    held.care()
+    assert running.is_asked
+    assert "task 7 is not in ZooKeeper any more; it is stopped" in caplog.text
+    clock.seconds += 60
+    held.care()
+    assert not zookeeper.exists("/datas/task/7/wanted")
+    assert not zookeeper.exists("/datas/task/7/state")
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_stop_that_is_older_than_the_task_says_so(
+    held: HeldTasks, zookeeper: MemoryZooKeeper, running: Running, is_older: bool
+) -> None:
+    """As where ZooKeeper was restored from a time when the task was stopped."""
+    at = "2020-01-01 00:00:00" if is_older else "2030-01-01 00:00:00"
+    task = held.tasks["7"]
+    task.run = replace(task.run, order=task.run.order + 100)
+    fields = {"taskId": "7", "status": "STOPPED", "by": "ada@h", "at": at}
+    zookeeper.put("/datas/task/7/wanted", fields)
+    held.look_at_all()
+    held.care()
+    held.care()
+    assert (running.is_asked, held.tasks) == (True, {})
+    run = TaskNodes(held._nodes.client).run("7")
+    assert run is not None
+    assert ("cdcbus task start 7" in run.reason) is is_older
+    assert ("of ada@h at 2020-01-01 00:00:00 UTC, is older than" in run.reason) is is_older
 
 
 class Clock:
