@@ -151,8 +151,8 @@ def message_of(group: Sequence[Entry], node_id: str) -> Message:
         "rule": first.notice.rule,
         "sentence": first.notice.sentence,
         "state": first.state.value,
-        "since": _utc(since),
-        "at": _utc(first.notice.at),
+        "since": utc(since),
+        "at": utc(first.notice.at),
         "times": first.notice.times,
         "node": node_id,
         "severity": severity,
@@ -168,9 +168,10 @@ def _as_fields(entry: Entry) -> dict[str, str]:
         "rule": entry.notice.rule,
         "sentence": entry.notice.sentence,
         "state": entry.state.value,
-        "since": _utc(entry.notice.since),
+        "since": utc(entry.notice.since),
     }
 
 
-def _utc(epoch_seconds: float) -> str:
+def utc(epoch_seconds: float) -> str:
+    """A time as messages have it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch_seconds))

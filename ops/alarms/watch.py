@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.ops.alarms.added_channels import all_channels
 from cdcbus.ops.alarms.cached_reads import CachedReads
-from cdcbus.ops.alarms.channels import Channel, NotAccepted, Receiver
+from cdcbus.ops.alarms.channels import Channel, Message, NotAccepted, Receiver
 from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.alarms.grouping import (
     Entry,
@@ -31,12 +31,13 @@ from cdcbus.ops.alarms.grouping import (
     subject_of,
 )
 from cdcbus.ops.alarms.limits import SCHEDULE, Limits, limits_of
+from cdcbus.ops.alarms.outage import Outage
 from cdcbus.ops.alarms.rules import AT_REST, RECOVERED_BY_RESTART, Condition, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
 from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
 from cdcbus.ops.services.periodic import repeating
 from cdcbus.ops.services.scheduling import explained
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionConflict, PositionError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.verify.last import VerifyNodes
@@ -87,6 +88,7 @@ class Watch:
     # By channel and task; of a channel that takes long to refuse, all tasks: None.
     _again_at: dict[tuple[str, str | None], float] = field(default_factory=dict)
     _open: list[_Open] = field(default_factory=list)
+    _outage: Outage = field(init=False)
     _complaints: Complaints = field(default_factory=Complaints)
     # By task: the time in its last report, and when that was first seen. By time.monotonic, as the
     # report's clock can be of another machine, and each can be put forward or back. Forgotten when
@@ -96,6 +98,7 @@ class Watch:
     def __post_init__(self) -> None:
         self.settings = self.bus.alarm
         self.channels = all_channels(self.settings)
+        self._outage = Outage(self.node_id, self.channels)
 
     def look(self) -> None:
         """Looks at all tasks of this node, and sends what is due. Never raises a CdcError."""
@@ -105,10 +108,12 @@ class Watch:
             running = BusNodes(self.client).running()
             self._complaints.complain("zookeeper", "")
         except CdcError as error:
-            # Nothing is sent that cannot be stored: another node would send it again.
+            # No alarm of a task is sent that cannot be stored: another node would send it again.
             self._complaints.complain("zookeeper", str(error))
             self._reports.clear()
+            self._tell_of_bus(str(error))
             return
+        unserved = ""
         self._open.clear()
         self._reports = {task: each for task, each in self._reports.items() if task in ids}
         for task_id in ids:
@@ -120,6 +125,9 @@ class Watch:
             except CdcError as error:
                 self._complaints.complain(task_id, str(error))
                 self._reports.pop(task_id, None)
+                # As where a quota is used up, or a right was taken away.
+                if isinstance(error, PositionError) and not isinstance(error, PositionConflict):
+                    unserved = unserved or str(error)
             except Exception as error:  # a bug must not stop the watch over other tasks
                 self._complaints.complain(
                     task_id,
@@ -131,6 +139,15 @@ class Watch:
             self._complaints.complain("sending", "")
         except CdcError as error:
             self._complaints.complain("sending", str(error))
+        self._tell_of_bus(unserved)
+
+    def _tell_of_bus(self, sentence: str) -> None:
+        """Tells where ZooKeeper has not served this node for long; `sentence`: why, else empty."""
+        limits = limits_of({}, self.settings, self.bus.filling)
+        for message in self._outage.look(sentence, limits):
+            if self.settings["alarm.log"]:
+                LOG.warning("alarm: %s", message.subject)
+        self._outage.send(self._is_accepted)
 
     def _is_first(self, task_id: str, running: Mapping[str, str | None]) -> bool:
         """Whether this node watches a task that no node has."""
@@ -275,7 +292,7 @@ class Watch:
                 continue
             if not is_due(group, time.time(), self.settings["alarm.digestSeconds"]):
                 continue
-            if self._is_accepted(channel, group):
+            if self._is_accepted(channel, message_of(group, self.node_id)):
                 for entry in group:
                     accepted_by[entry.task_id, entry.notice] += (channel.name,)
                 continue
@@ -288,14 +305,14 @@ class Watch:
                 self._again_at[channel.name, None] = again_at
                 return
 
-    def _is_accepted(self, channel: Channel, group: Sequence[Entry]) -> bool:
+    def _is_accepted(self, channel: Channel, message: Message) -> bool:
         about = f"alarm {channel.name}"
         try:
-            refused = channel.send(message_of(group, self.node_id))
+            refused = channel.send(message)
         except NotAccepted as error:
             self._complaints.complain(
                 about,
-                f"alarm: {channel.name}: {error}; {subject_of(group)!r} was not accepted; it is "
+                f"alarm: {channel.name}: {error}; {message.subject!r} was not accepted; it is "
                 "sent again",
             )
             return False
@@ -303,7 +320,7 @@ class Watch:
             self._complaints.complain(
                 about,
                 f"alarm: {channel.name}: unexpected {type(error).__name__}; please report it; "
-                f"{subject_of(group)!r} is sent again",
+                f"{message.subject!r} is sent again",
             )
             return False
         complaint = ""

@@ -180,7 +180,7 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def rm(node_id: str, yes: bool, as_json: bool, bus: BusSettings) -> None:
-    """Forget NODE, which no longer runs: it is not listed, and its absence raises no alarm."""
+    """Forget NODE, which no longer runs: it is not listed any more."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         _found(nodes, node_id, bus)

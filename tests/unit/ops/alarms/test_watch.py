@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoAuthError, QuotaExceededError
 
-from cdcbus.ops.alarms import watch
+from cdcbus.ops.alarms import outage, watch
 from cdcbus.ops.alarms.channels import Message, NotAccepted
 from cdcbus.ops.alarms.state import Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, TaskAlarms
@@ -255,6 +255,110 @@ def test_no_task_is_silent_because_zookeeper_was(monkeypatch: pytest.MonkeyPatch
     bus.refusal = None
     bus.looks(60)
     assert (bus.raised, bus.wanted_by) == ([], "ann")
+
+
+class Kept:
+    """A channel that takes messages, once it `is_up`."""
+
+    name, least = "kept", "critical"
+
+    def __init__(self) -> None:
+        self.taken: list[Message] = []
+        self.is_up = True
+
+    def send(self, message: Message) -> str:
+        if not self.is_up:
+            raise NotAccepted("away")
+        self.taken.append(message)
+        return ""
+
+
+class Outages(StandsStill):
+    """A bus whose ZooKeeper does not serve the node that looks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, holds: str = "60") -> None:
+        super().__init__(monkeypatch)
+        monkeypatch.setattr(outage, "time", self.clock)
+        client: Any = self
+        settings = {"CDCBUS_ALARM_HOLDSECONDS": holds, "CDCBUS_ALARM_INTERVALTIME": "600"}
+        self.channel = Kept()
+        monkeypatch.setattr(watch, "all_channels", lambda _: [self.channel])
+        self._looking = Watch(client, read_bus_settings({}, None, settings, Path()), "n1")
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """The kind and rule of each message about ZooKeeper."""
+        found = [each.fields for each in self.channel.taken]
+        return [(each["kind"], each["rule"]) for each in found if each["rule"] == "zookeeper"]
+
+
+@pytest.mark.parametrize("refusal", [ConnectionLoss(), NoAuthError()])
+def test_a_zookeeper_that_does_not_serve_a_node_is_told_of_by_the_node_itself(
+    refusal: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No alarm of a task can be stored then."""
+    bus = Outages(monkeypatch)
+    bus.refusal = refusal
+    bus.looks(50)
+    assert bus.told == []
+    bus.looks(30)
+    assert bus.told == [("raised", "zookeeper")]
+    [message] = bus.channel.taken
+    assert message.subject.startswith("node n1: zookeeper: ZooKeeper ")
+    assert (message.fields["severity"], message.fields["node"]) == ("critical", "n1")
+    bus.looks(600)
+    assert bus.told[1:] == [("repeated", "zookeeper")]
+    bus.refusal = None
+    bus.looks(50)
+    assert len(bus.told) == 2
+    bus.looks(30)
+    assert bus.told[2:] == [("cleared", "zookeeper")]
+    assert caplog.text.count("alarm: node n1: zookeeper") == 3
+
+
+def test_a_short_outage_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Outages(monkeypatch)
+    bus.refusal = ConnectionLoss()
+    bus.looks(50)
+    bus.refusal = None
+    bus.looks(200)
+    assert bus.told == []
+
+
+def test_a_quota_that_keeps_alarms_from_being_stored_is_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bus = Outages(monkeypatch)
+    # It is stuck, which is to be told of at each look.
+    bus.put("/datas/task/7/lock/t", {"processId": 1, "nodeId": "n1"})
+    bus.tasks.put_stat(
+        "7", Stat(State.WORKING, node_id="n1", process_id=1, lag_records=5, still_seconds=1000.0)
+    )
+    create = bus.create_async
+
+    def refuse(path: str, data: bytes, **options: Any) -> Any:
+        if path == "/datas/task/7/alarm":
+            raise QuotaExceededError
+        return create(path, data, **options)
+
+    monkeypatch.setattr(bus, "create_async", refuse)
+    bus.looks(300)
+    assert bus.told[:1] == [("raised", "zookeeper")]
+
+
+def test_a_channel_that_is_away_gets_what_it_has_missed_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bus = Outages(monkeypatch, holds="1")
+    bus.channel.is_up = False
+    bus.refusal = ConnectionLoss()
+    bus.looks(30)
+    bus.refusal = None
+    bus.looks(30)
+    assert bus.told == []
+    bus.channel.is_up = True
+    bus.looks(70)
+    assert bus.told == [("raised", "zookeeper"), ("cleared", "zookeeper")]
 
 
 def test_a_table_that_differs_is_an_alarm_though_the_limits_cannot_be_read() -> None:
