@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import Connection, literal, select, table
 
@@ -156,15 +156,13 @@ def check_empty(
         )
 
 
-def check_kept_rows(
-    connection: Connection, load: LoadTask, loaded: Mapping[TableId, TableId]
-) -> None:
+def check_kept_rows(connection: Connection, load: LoadTask, loaded: Iterable[TableId]) -> None:
     """Raises ConfigError that names the tables that were emptied since rows were loaded into them,
-    and driver errors. `loaded`: source table of which rows were loaded -> its target table."""
+    and driver errors. `loaded`: the target tables of source tables of which rows were loaded."""
     # It may have left out all rows.
     if load.processor:
         return
-    emptied = [name for name in sorted(set(loaded.values())) if not _has_rows(connection, name)]
+    emptied = [name for name in sorted(loaded) if not _has_rows(connection, name)]
     if emptied:
         raise ConfigError(
             f"target table {', '.join(map(str, emptied))} has no rows any more, and the direct "

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, groupby
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import TableProgress
 from cdcbus.tasks.control.source_of import (
+    MappedTable,
     mapped_tables,
     unreadable_reason,
     unseen,
@@ -18,14 +22,17 @@ from cdcbus.tasks.direct.checks import AFTERWARDS, check_alone, check_table
 from cdcbus.tasks.direct.opened import Opened, Source, read_from
 from cdcbus.tasks.lineage.case_twins import merged_twins
 
+LOG = logging.getLogger(__name__)
+
 
 def checked_tables(
     opened: Opened, names: Sequence[str], known: Mapping[TableId, TableProgress]
-) -> dict[TableId, TargetTable]:
-    """Source table -> its target table, checked; notes in `opened` what is selected from each.
-    `known`: the tables of a load that is continued, which replace `names`."""
+) -> dict[TableId, list[TargetTable]]:
+    """Source table -> all its target tables, checked, as a chunk is written to all of them; notes
+    in `opened` what is selected from each. `known`: the tables of a load that is continued, which
+    replace `names`."""
     load = opened.load
-    found: dict[TableId, TargetTable] = {}
+    found: dict[TableId, list[TargetTable]] = {}
     seen: list[TableId] = []
     for source in opened.sources:
         with read_from(opened, source) as reader:
@@ -38,23 +45,23 @@ def checked_tables(
                     unreadable.append(table)
             if unreadable:
                 raise ConfigError(unreadable_reason(unreadable, both.unopened))
-            for mapped in both.tables:
-                table = mapped.source.id
+            for table, group in groupby(both.tables, lambda mapped: mapped.source.id):
+                ways = list(group)
+                targets = [mapped.target for mapped in ways]
                 seen.append(table)
-                if not _is_wanted(table, [mapped.target], names, known):
-                    source.others[table] = mapped.topic
+                if not _is_wanted(table, targets, names, known):
+                    source.others[table] = ways[0].topic
                     continue
                 _refuse_second(opened, source, table)
-                pairs.append((table, mapped.target))
-                selected = source.tables.get(table) or reader.describe(table)
+                pairs += [(table, target) for target in targets]
+                selected = reader.describe(table)
                 if selected is None:
                     raise ConfigError(f"table {table} no longer exists, or cannot be read")
-                check_alone(load, mapped.target, opened.further)
-                target = opened.loader.table(mapped.target)
-                check_table(mapped, selected, target)
-                assert target is not None
-                found[table] = target
+                found[table] = [_checked(opened, mapped, selected) for mapped in ways]
                 source.tables[table] = selected
+                if len(targets) > 1:
+                    all_targets = ", ".join(map(str, targets))
+                    LOG.info("%s is loaded into all its target tables: %s", table, all_targets)
             for why in merged_twins(pairs, opened.loader.is_one_table).values():
                 raise ConfigError(why)
     if not names and not known and (missing := unseen(load, seen)):
@@ -62,14 +69,23 @@ def checked_tables(
     chosen: set[TableId] = set()
     for source in opened.sources:
         chosen |= source.tables.keys()
-    targets = {target.id for target in found.values()}
-    _refuse_unknown(opened, names, chosen, targets, is_begun=bool(known))
+    loaded = {target.id for target in chain.from_iterable(found.values())}
+    _refuse_unknown(opened, names, chosen, loaded, is_begun=bool(known))
     if gone := sorted(str(table) for table in known.keys() - chosen):
         raise ConfigError(
             f"table {', '.join(gone)}, whose load was begun, no longer belongs to task "
             f"{load.task_id}: put it back, or start again with --anew"
         )
     return found
+
+
+def _checked(opened: Opened, mapped: MappedTable, selected: SelectedTable) -> TargetTable:
+    """One of a source table's target tables. Raises ConfigError where it cannot be loaded."""
+    check_alone(opened.load, mapped.target, opened.further)
+    target = opened.loader.table(mapped.target)
+    check_table(mapped, selected, target)
+    assert target is not None
+    return target
 
 
 def _is_wanted(

@@ -52,14 +52,9 @@ def left_out(opened: Opened) -> LeftOut:
     tables: dict[str, Sequence[TableId]] = {}
     topics: set[str] = set()
     for source in opened.sources:
-        # A table can have several targets, of which one is wanted.
-        others = {}
-        for table, topic in source.others.items():
-            if table not in source.tables:
-                others[table] = topic
-        if others:
-            tables[source.feed.fetch.task_id] = sorted(others)
-            topics.update(others.values())
+        if source.others:
+            tables[source.feed.fetch.task_id] = sorted(source.others)
+            topics.update(source.others.values())
     for fetch in opened.further:
         tables[fetch.task_id] = ()
         topics.update(opened.load.source.topics)

@@ -19,6 +19,7 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 
 from kazoo.client import KazooClient
 
@@ -203,7 +204,7 @@ def _run(
     positions = stored_positions(opened, is_fresh=earlier is None, applied=applied)
     others = left_out(opened)
     if found is None:
-        _check_new(opened, targets.values(), others, others_later=others_later)
+        _check_new(opened, chain.from_iterable(targets.values()), others, others_later=others_later)
         # If the locks are lost, the load may be another process's by now.
         if opened.stop.is_set():
             raise interrupted(opened.load, is_anew=is_anew)
@@ -274,12 +275,15 @@ def _prepare_again(
     opened: Opened,
     found: DirectLoad,
     known: Mapping[TableId, TableProgress],
-    targets: Mapping[TableId, TargetTable],
+    targets: Mapping[TableId, Sequence[TargetTable]],
 ) -> None:
     """Prepares a load to be continued. Raises CdcError where it cannot be."""
     check_held(opened.load, found)
     _check_shapes(opened.sources, known)
-    loaded = {table: targets[table].id for table, progress in known.items() if progress.rows}
+    loaded: set[TableId] = set()
+    for table, progress in known.items():
+        if progress.rows:
+            loaded |= {target.id for target in targets[table]}
     with opened.database.connected("tables") as connection:
         check_kept_rows(connection, opened.load, loaded)
     settle_again(opened, found)

@@ -483,6 +483,34 @@ def test_rows_go_where_the_mapper_says(shop: Shop) -> None:
     assert found == list(shop.cursor.fetchall())
 
 
+def test_a_table_of_two_targets_is_loaded_into_both_and_only_if_both_are_empty(
+    shop: Shop,
+) -> None:
+    """Whichever of them is named: chunks are written to both."""
+    fill(shop)
+    names = ("bought", "sold")
+    rules = {}
+    for number, name in enumerate(names):
+        shop.postgresql(f"CREATE TABLE {shop.name}.{name} (id int PRIMARY KEY, customer int)")
+        rules[f"mapper[{number}]__schema"] = f"{shop.name},{shop.name}"
+        rules[f"mapper[{number}]__table"] = f"orders,{name}"
+        rules[f"mapper[{number}]__ignore"] = "note,amount"
+    fetch, load = followed(shop), shop.load("postgresql", **rules)
+    for full, named in (names, names[::-1]):
+        shop.postgresql(f"INSERT INTO {shop.name}.{full} VALUES (-1, 1)")
+        answer = run(load, fetch, "--table", f"{shop.name}.{named}")
+        assert answer.code == 1, answer.told
+        assert f"target table {shop.name}.{full} has rows already" in answer.found["error"]
+        shop.postgresql(f"TRUNCATE {shop.name}.{full}")
+    answer = run(load, fetch, "--table", f"{shop.name}.bought")
+    assert answer.code == 0, answer.told
+    assert f"{shop.name}.bought, {shop.name}.sold" in answer.told
+    shop.cursor.execute("SELECT id, customer FROM orders ORDER BY id")
+    rows = list(shop.cursor.fetchall())
+    for name in names:
+        assert shop.postgresql(f"SELECT * FROM {shop.name}.{name} ORDER BY id") == rows
+
+
 def test_what_cannot_be_loaded_directly_is_refused_with_what_to_do(shop: Shop) -> None:
     shop.create("orders", ORDERS)
     shop.create("words", "word VARCHAR(10)")

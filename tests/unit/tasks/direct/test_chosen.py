@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from threading import Event
@@ -14,6 +14,7 @@ import pytest
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress
 from cdcbus.tasks.control.source_of import Mapped
 from cdcbus.tasks.direct import chosen
 from cdcbus.tasks.direct import opened as opened_module
@@ -37,15 +38,15 @@ class Reader:
         pass
 
 
-def checked_tables(
+def opened_for(
     monkeypatch: pytest.MonkeyPatch,
     shown: dict[str, list[TableId]],
-    *names: str,
     unreadable: Sequence[TableId] = (),
     load: LoadTask = LOAD,
-) -> dict[str, list[TableId]]:
-    """The chosen tables of each fetch task. `shown`: those that it feeds; `unreadable`: those that
-    cannot be read of each."""
+    targets: Mapping[TableId, Sequence[TableId]] = {},
+) -> Any:
+    """The fetch tasks of a load. `shown`: the tables that each feeds; `unreadable`: those that
+    cannot be read of each. `targets`: of tables that have others than one of their own name."""
     monkeypatch.setattr(opened_module, "ChunkReader", Reader)
     monkeypatch.setattr(chosen, "check_table", lambda *_: None)
     monkeypatch.setattr("cdcbus.producer.server.connection.reported", lambda _: nullcontext())
@@ -53,9 +54,9 @@ def checked_tables(
     def mapped_tables(feed: Any, _: object) -> Mapped:
         tables: list[Any] = []
         for each in shown[feed.place]:
-            tables.append(
-                SimpleNamespace(source=SimpleNamespace(id=each), target=each, topic="shop")
-            )
+            for target in targets.get(each, [each]):
+                source = SimpleNamespace(id=each)
+                tables.append(SimpleNamespace(source=source, target=target, topic="shop"))
         return Mapped(tables, {each: [each] for each in unreadable})
 
     monkeypatch.setattr(chosen, "mapped_tables", mapped_tables)
@@ -66,14 +67,26 @@ def checked_tables(
             SimpleNamespace(feed=feed, server=None, connection=None, tables={}, others={})
         )
     loader = SimpleNamespace(table=lambda table: SimpleNamespace(id=table), is_one_table=bool)
-    opened: Any = SimpleNamespace(
+    return SimpleNamespace(
         load=load, sources=sources, loader=loader, further=[], watch=Watch(Event())
     )
+
+
+def checked_tables(
+    monkeypatch: pytest.MonkeyPatch,
+    shown: dict[str, list[TableId]],
+    *names: str,
+    unreadable: Sequence[TableId] = (),
+    load: LoadTask = LOAD,
+) -> dict[str, list[TableId]]:
+    """The chosen tables of each fetch task; see `opened_for`."""
+    opened = opened_for(monkeypatch, shown, unreadable, load)
     chosen.checked_tables(opened, names, {})
-    return {source.feed.place: list(source.tables) for source in sources}
+    return {source.feed.place: list(source.tables) for source in opened.sources}
 
 
 PARTS = TableId("shop", "parts")
+BOUGHT, SOLD = TableId("mart", "bought"), TableId("mart", "sold")
 
 
 def test_tables_of_two_fetch_tasks_are_loaded_each_from_its_own(
@@ -113,3 +126,33 @@ def test_neither_is_one_that_the_task_names_and_the_source_does_not_show(
     with pytest.raises(ConfigError, match=r"SHOP\.PARTS is in consumer.includes, but"):
         checked_tables(monkeypatch, shown, load=load)
     assert checked_tables(monkeypatch, shown, "orders", load=load) == {"a": [ORDERS]}
+
+
+@pytest.mark.parametrize("names", [(), ("orders",), ("shop.orders",), ("mart.bought",)])
+def test_a_table_is_loaded_into_all_its_targets_whichever_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, names: tuple[str, ...]
+) -> None:
+    """A chunk is written to all of them, so each must be fit."""
+    caplog.set_level("INFO")
+    shown, targets = {"a": [ORDERS, PARTS]}, {ORDERS: [BOUGHT, SOLD]}
+    opened = opened_for(monkeypatch, shown, targets=targets)
+    alone: list[TableId] = []
+    fit: list[TableId] = []
+    monkeypatch.setattr(chosen, "check_alone", lambda _, target, __: alone.append(target))
+    monkeypatch.setattr(chosen, "check_table", lambda mapped, *_: fit.append(mapped.target))
+    found = chosen.checked_tables(opened, names, {})
+    assert [target.id for target in found[ORDERS]] == [BOUGHT, SOLD]
+    assert alone == fit == [BOUGHT, SOLD, PARTS][: 2 if names else None]
+    assert opened.sources[0].others == ({PARTS: "shop"} if names else {})
+    told = "shop.orders is loaded into all its target tables: mart.bought, mart.sold"
+    assert caplog.messages == [told]
+
+
+def test_a_load_that_goes_on_checks_all_targets_of_its_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = opened_for(monkeypatch, {"a": [ORDERS, PARTS]}, targets={ORDERS: [BOUGHT, SOLD]})
+    found = chosen.checked_tables(opened, (), {ORDERS: TableProgress()})
+    assert {table: [each.id for each in its] for table, its in found.items()} == {
+        ORDERS: [BOUGHT, SOLD]
+    }

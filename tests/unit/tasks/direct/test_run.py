@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
 
 from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.direct import run
 from cdcbus.tasks.direct.given import given
@@ -88,3 +91,45 @@ def test_who_else_holds_the_tasks_lock_is_told_apart_from_a_lock_that_was_left(
     client.put("/datas/task/7/lock/orders", {"processId": 2, "hostName": "h"}, owner)
     with pytest.raises(ConfigError, match=said):
         run._refuse_held(client, "7")
+
+
+@pytest.mark.parametrize(("rows", "is_refused"), [(5, True), (0, False)])
+def test_a_load_does_not_go_on_once_any_target_of_a_loaded_table_was_emptied(
+    monkeypatch: pytest.MonkeyPatch, rows: int, is_refused: bool
+) -> None:
+    for name in ("check_held", "settle_again"):
+        monkeypatch.setattr(run, name, lambda *_: None)
+    targets: Any = [SimpleNamespace(id=TableId("", name)) for name in ("emptied", "full")]
+    with create_engine("sqlite://").connect() as connection:
+        for each in targets:
+            connection.exec_driver_sql(f"CREATE TABLE {each.id.table} (id int)")
+        connection.exec_driver_sql("INSERT INTO full VALUES (1)")
+        database = SimpleNamespace(connected=lambda _: nullcontext(connection))
+        opened: Any = SimpleNamespace(load=LOAD, sources=[], database=database)
+        known = {ORDERS: TableProgress(TableState.RUNNING, rows)}
+        refusal = pytest.raises(ConfigError, match=r"target table \.emptied has no rows any more")
+        with refusal if is_refused else nullcontext():
+            run._prepare_again(opened, DirectLoad({}), known, {ORDERS: targets})
+
+
+def test_a_load_begins_only_if_all_targets_of_its_tables_are_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[str] = []
+
+    def check_new(_: object, targets: Iterable[Any], *__: object, **___: object) -> None:
+        checked.extend(target.id.table for target in targets)
+        raise ConfigError("that is all")
+
+    targets = [SimpleNamespace(id=TableId("", name)) for name in ("first", "last")]
+    monkeypatch.setattr(run, "direct_load", lambda *_: None)
+    monkeypatch.setattr(run, "check_fence", lambda _: None)
+    monkeypatch.setattr(run, "checked_tables", lambda *_: {ORDERS: targets})
+    monkeypatch.setattr(run, "stored_positions", lambda *_, **__: {})
+    monkeypatch.setattr(run, "left_out", lambda _: None)
+    monkeypatch.setattr(run, "_check_new", check_new)
+    applier = SimpleNamespace(applied_offsets=list)
+    opened: Any = SimpleNamespace(load=LOAD, client=None, applier=applier)
+    with pytest.raises(ConfigError, match="that is all"):
+        run._run(opened, (), 1, is_anew=False, others_later=False, told=lambda _: None)
+    assert checked == ["first", "last"]
