@@ -66,6 +66,13 @@ class TableSnapshot:
             return None
         return round(max(self.progress.estimated_rows - self.progress.rows, 0) / rate)
 
+    @property
+    def remark(self) -> str:
+        """Which of the table's rows are read, unless all are, and why it has failed."""
+        where = self.progress.where
+        only = f"only rows with {where}" if where else ""
+        return "; ".join(filter(None, (only, self.progress.reason)))
+
     def to_fields(self) -> dict[str, Any]:
         """The fields for scripts of this machine: `after` and `until` are keys of rows."""
         return {

@@ -57,9 +57,9 @@ _CHANGED: Final = (
     "writes to it"
 )
 _UNCONFIRMED: Final = (
-    "the table has no key, and the task may have sent rows of it when it had no snapshot, or "
-    "before its filter left it out: targets would get these twice. Empty it at the targets, then, "
-    "when nobody writes to it, cdcbus snapshot start %s --table %s --yes"
+    "the table has no key, and the task may have sent rows of it when it had no snapshot, before "
+    "its filter left it out, or by a condition (--where): targets would get these twice. Empty it "
+    "at the targets, then, when nobody writes to it, cdcbus snapshot start %s --table %s --yes"
 )
 
 
@@ -118,6 +118,7 @@ class Course:
             where=was.where,
             has_held_back=was.has_held_back,
             is_unconfirmed=was.is_unconfirmed,
+            was_whole=bool(was.where) and was.is_whole,
         )
         self.selected, self.tries = None, 0
         self.rewind(None)
@@ -257,6 +258,8 @@ class Courses:
                 self.update(course, progress)
                 if progress.state is TableState.DONE:
                     LOG.info("the snapshot of %s is done: %d rows", course.table, progress.rows)
+                if progress.is_part:
+                    self.search([course.table])
         self.may_be_pending = any(course.state in PENDING for course in self)
 
     def heed(self, wish: Wish) -> None:
@@ -290,8 +293,8 @@ class Courses:
         return found
 
     def search(self, names: Iterable[TableId] | None) -> None:
-        """Has the reading thread look for tables without a snapshot, of these names, None: of any,
-        if the task is for snapshots."""
+        """Has the reading thread look for tables without a snapshot, or with one of a part, of
+        these names, None: of any, if the task is for snapshots."""
         if self._is_for_snapshots:
             wanted = None if names is None else frozenset(str(table).lower() for table in names)
             self.to_find.append(Search(wanted))
@@ -342,9 +345,9 @@ class Courses:
         elif course.state is TableState.DROPPED:
             if course.progress.reason.startswith(_FILTERED) and not is_sure:
                 return None
-        elif course.state not in PENDING or not is_sure:
+        elif not is_sure or not (course.state in PENDING or course.progress.is_part):
             return None
-        course.progress = replace(course.progress, is_keyless=is_keyless)
+        course.progress = replace(course.progress, is_keyless=is_keyless, where="")
         self.rest(course, TableState.DONE, _OF_STREAM)
         return course
 
@@ -383,25 +386,32 @@ class Courses:
         if not asked.is_for(table):
             return False
         if isinstance(asked, Search):
-            return known is None or known.state is TableState.DROPPED
+            return known is None or known.state is TableState.DROPPED or known.progress.is_part
         if known is not None and (known.is_wanted or known.by is asked):
             return False
         return asked.kind is WishKind.START
 
     def _begin(self, table: TableId, asked: Wish | Search) -> Course:
         known = self._by_table.get(table)
+        was = TableProgress() if known is None else known.progress
         is_unconfirmed = self._has_sent
-        if known is not None and known.progress.reason.startswith(_FILTERED):
-            is_unconfirmed |= known.progress.is_keyless
+        if was.is_part or was.reason.startswith(_FILTERED):
+            is_unconfirmed |= was.would_come_twice
         where, by = "", None
         if isinstance(asked, Wish):
             where, by = asked.where, asked
             is_unconfirmed &= not asked.is_confirmed
-        is_held = known is not None and known.progress.has_held_back
-        progress = TableProgress(where=where, has_held_back=is_held, is_unconfirmed=is_unconfirmed)
+        elif was.is_part:
+            LOG.info("of %s only the rows of a condition were read: now all are", table)
+        progress = TableProgress(
+            where=where,
+            has_held_back=was.has_held_back,
+            is_unconfirmed=is_unconfirmed,
+            was_whole=bool(where) and was.is_whole,
+        )
         course = self._by_table[table] = Course(table, progress, by=by)
         self.set(course, TableState.WAITING)
-        if is_held and where:
+        if was.has_held_back and where:
             # Of one that was paused: what it held back may not be among what is read now.
             self.set(course, TableState.FAILED, _CHANGED)
         return course

@@ -40,7 +40,8 @@ class TableProgress:
     operator's condition. Times in epoch milliseconds, 0 for none. `is_keyless`: nothing tells the
     table's rows apart; unknown, as False, before it is described. `has_held_back`: changes of the
     table were not sent, as its rows are yet to be read with them. `is_unconfirmed`: the task has
-    sent changes before, and nobody has said that a table without a key may be read all the same."""
+    sent changes before, and nobody has said that a table without a key may be read all the same.
+    `was_whole`: `is_whole` before the rows of `where` were asked for once more."""
 
     state: TableState = TableState.WAITING
     rows: int = 0
@@ -58,6 +59,19 @@ class TableProgress:
     is_keyless: bool = False
     has_held_back: bool = False
     is_unconfirmed: bool = False
+    was_whole: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the table were read, not only those of a condition."""
+        if self.state is TableState.DROPPED:
+            return False
+        return self.was_whole or (self.state is TableState.DONE and not self.where)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is done, and rows for which a condition does not hold were never read."""
+        return self.state is TableState.DONE and not self.is_whole
 
     @property
     def would_come_twice(self) -> bool:
@@ -111,6 +125,7 @@ _FIELDS = {
     "is_keyless": "keyless",
     "has_held_back": "heldBack",
     "is_unconfirmed": "unconfirmed",
+    "was_whole": "whole",
 }
 """The names of the fields in ZooKeeper."""
 _NUMBERS = {"rows", "bytes", "chunks", "estimated_rows", "started_ms", "updated_ms"}
@@ -162,7 +177,8 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The search for tables that have no snapshot, of these names in lower case; None: of any."""
+    """The search for tables that have no snapshot, or one of a part, of these names in lower case;
+    None: of any."""
 
     names: frozenset[str] | None = None
 

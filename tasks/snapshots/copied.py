@@ -112,7 +112,7 @@ def sent_without(
             if not progress.rows and progress.state is not TableState.DONE:
                 continue
             other = others.get(table)
-            if other is None:
+            if other is None or other.is_part:
                 is_sent = is_for_snapshots
             else:
                 is_sent = other.state in _LEFT and other != progress

@@ -178,7 +178,7 @@ def _print(
                 f"{progress.bytes / 1e6:,.1f}",
                 f"{each.rows_per_second:,.0f}",
                 left,
-                progress.reason,
+                each.remark,
             )
         )
     if rows:

@@ -47,6 +47,30 @@ def test_operators_start_pause_resume_and_stop_snapshots_of_a_running_task(
     assert tables_in(kafka, name) == {"t": table(source_cursor, "t", ("id",))}
 
 
+def test_what_was_read_by_a_condition_is_read_whole_by_a_task_for_snapshots(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    """But for a table without a key, of which rows would come twice."""
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    source_cursor.execute("CREATE TABLE u (id INT)")
+    for each in ("t", "u"):
+        source_cursor.execute(f"INSERT INTO {each} VALUES (1), (2), (3), (4)")
+    kept = MemorySnapshots()
+    with SnapshotRunning(replace(task, snapshot=SnapshotMode.NEVER), positions, kept) as running:
+        for each in ("t", "u"):
+            kept.wished.append(Wish(WishKind.START, (f"{name}.{each}",), "id > 2", True))
+        assert [running.until_snapshot(each).rows for each in ("t", "u")] == [2, 2]
+    for _ in range(2):
+        with SnapshotRunning(task, positions, kept) as running:
+            failed = running.until_snapshot("u", TableState.FAILED)
+            running.until(lambda: (found := running.snapshot("t")) is not None and found.is_whole)
+    assert "Empty it at the targets" in failed.reason
+    records = [(each["table"], row["id"]) for each in marked(kafka, name) for row in each["data"]]
+    of_t = [number for table, number in records if table == "t"]
+    assert sorted(of_t) == ["1", "2", "3", "3", "4", "4"]
+    assert sorted(number for table, number in records if table == "u") == ["3", "4"]
+
+
 def test_a_condition_that_the_server_refuses_fails_its_table_and_holds_up_no_other(
     source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
 ) -> None:

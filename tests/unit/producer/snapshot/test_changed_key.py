@@ -8,6 +8,7 @@ import pytest
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.config import SnapshotMode
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.chunks import Bound, page
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
@@ -153,7 +154,8 @@ def test_a_key_that_changed_while_the_task_was_stopped_is_noticed(
         where="id < 9",
         started_ms=1,
     )
-    world.run()
+    # One for snapshots would read the rows without the condition, too.
+    world.run(mode=SnapshotMode.NEVER)
     assert sorted(world.ids()) == sent
     done = world.progress()
     assert (done.state, done.rows, done.key) == (TableState.DONE, 5, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -235,6 +236,89 @@ def test_a_restart_leaves_a_done_table_alone(world: World) -> None:
     world.store.tables[ORDERS] = TableProgress(TableState.DONE, 5)
     world.run()
     assert world.published == []
+
+
+PART = TableProgress(TableState.DONE, 2, key=("id",), until=("5",), where="id > 3")
+
+
+def test_a_table_of_which_a_part_was_read_is_read_whole_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    world.store.tables[ORDERS] = PART
+    for _ in range(2):
+        world.begin()
+        world.run()
+    assert world.ids() == [1, 2, 3, 4, 5]
+    done = world.progress()
+    assert (done.state, done.rows, done.where) == (TableState.DONE, 5, "")
+    assert "of shop.orders only the rows of a condition were read: now all are" in caplog.text
+
+
+def test_a_part_is_all_that_a_task_without_snapshots_reads(world: World) -> None:
+    world.store.tables[ORDERS] = PART
+    world.run(mode=SnapshotMode.NEVER)
+    assert (world.ids(), world.progress()) == ([], PART)
+
+
+@pytest.mark.parametrize("state", [TableState.RUNNING, TableState.PAUSED])
+def test_a_task_for_its_snapshot_only_ends_once_a_part_that_was_begun_is_read_whole(
+    world: World, state: TableState
+) -> None:
+    world.store.tables[ORDERS] = replace(PART, state=state, rows=1, after=("4",), started_ms=1)
+    snapshots = world.begin(SnapshotMode.ONLY)
+    seen: list[tuple[list[int], bool]] = []
+
+    def look() -> None:
+        world.acknowledge()
+        seen.append((world.ids(), snapshots.is_finished))
+
+    world.run(look, world.wish(WishKind.RESUME), look)
+    assert ([5], False) in seen
+    assert world.ids() == [5, 1, 2, 3, 4, 5]
+    assert snapshots.is_finished
+    assert [where for *_, where in world.asked] == ["id > 3", "", ""]
+
+
+def test_a_table_that_takes_over_the_name_of_one_that_was_read_in_part_is_read_whole(
+    world: World,
+) -> None:
+    world.begin(SnapshotMode.NEVER)
+    world.store.tables[ORDERS] = PART
+    world.begin()
+    world.alters(SWAP)()
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_a_part_that_is_read_once_more_leaves_the_table_read_whole(world: World) -> None:
+    """Also where it was stopped and begun by another condition, and the key changed meanwhile."""
+    world.store.tables[ORDERS] = TableProgress(TableState.DONE, 5)
+    world.begin()
+    world.wish(WishKind.START, "shop.orders", where="id > 2")()
+    world.run(world.wish(WishKind.STOP), world.wish(WishKind.START, "shop.orders", where="id > 3"))
+    assert world.progress().is_whole
+    stored = world.store.tables[ORDERS]
+    world.store.tables[ORDERS] = replace(
+        stored, state=TableState.RUNNING, key=("v",), after=("5",), until=("9",)
+    )
+    for _ in range(2):
+        world.begin()
+        world.run()
+    assert {where for *_, where in world.asked} == {"id > 2", "id > 3"}
+    done = world.progress()
+    assert (done.state, done.where, done.is_whole) == (TableState.DONE, "id > 3", True)
+
+
+@pytest.mark.parametrize("state", [TableState.STOPPED, TableState.DROPPED, TableState.FAILED])
+def test_a_part_of_a_table_that_was_not_read_whole_is_a_part(
+    world: World, state: TableState
+) -> None:
+    world.store.tables[ORDERS] = TableProgress(state, 2, was_whole=state is TableState.DROPPED)
+    world.begin(SnapshotMode.NEVER)
+    world.wish(WishKind.START, "shop.orders", where="id > 3")()
+    world.run()
+    assert world.progress().is_part
 
 
 def test_a_start_goes_on_where_kafka_has_the_rows_and_with_what_was_begun(world: World) -> None:

@@ -43,6 +43,20 @@ def test_a_table_that_the_stream_has_seen_created_is_not_read(
     assert "the stream has brought all its rows" in done.reason
 
 
+@pytest.mark.parametrize("state", [TableState.DONE, TableState.RUNNING])
+def test_a_table_that_was_read_in_part_and_is_created_anew_is_whole(
+    keyless: World, state: TableState
+) -> None:
+    keyless.store.note_live(False)
+    keyless.store.tables[ORDERS] = TableProgress(state, 2, where="id > 3", is_keyless=True)
+    for mode in (SnapshotMode.NEVER, SnapshotMode.INITIAL):
+        keyless.begin(mode)
+        keyless.alters("CREATE TABLE orders (n INT)")()
+        keyless.run()
+        done = keyless.progress()
+        assert (done.state, done.is_whole, keyless.ids()) == (TableState.DONE, True, [])
+
+
 @pytest.mark.parametrize(
     "sql",
     [

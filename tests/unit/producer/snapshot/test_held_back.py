@@ -336,6 +336,32 @@ def test_a_table_with_a_condition_fails_when_it_is_changed_and_loses_no_change(
     assert "held back only without a condition" in failed.reason
 
 
+@pytest.mark.parametrize("brings", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_table_of_which_a_part_was_sent_is_not_sent_whole_without_a_yes(
+    keyless: World, brings: bool, is_known: bool
+) -> None:
+    """Older versions did not note that it has no key."""
+    keyless.store.note_live(False)
+    part = TableProgress(TableState.DONE, 2, where="id > 3", is_keyless=is_known)
+    keyless.store.tables[ORDERS] = part
+    keyless.begin()
+    if brings:
+        keyless.brings(120, 9)()
+    keyless.run()
+    failed = keyless.progress()
+    assert failed.state is TableState.FAILED
+    assert "cdcbus snapshot start 1 --table shop.orders --yes" in failed.reason
+    assert HELD_BACK not in failed.reason
+    assert keyless.ids() == []
+    assert keyless.live == ([("shop.orders", 9)] if brings else [])
+    keyless.begin()
+    keyless.wish(WishKind.START, "shop.orders")()
+    keyless.high = 200
+    keyless.run(keyless.reaches(200))
+    assert keyless.ids() == [1, 2, 3, 4, 5]
+
+
 def test_a_paused_table_with_changes_that_is_started_with_a_condition_says_what_is_lost(
     keyless: World,
 ) -> None:

@@ -15,6 +15,7 @@ def test_progress_is_read_as_it_was_written() -> None:
         after=("1", "'a'"),
         until=("2",),
         where="id",
+        was_whole=True,
     )
     assert TableProgress.from_fields(progress.to_fields() | {"schema": "s"}) == progress
 

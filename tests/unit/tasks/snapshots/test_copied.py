@@ -19,6 +19,7 @@ from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
 ORDERS, ITEMS, ODD = TableId("shop", "orders"), TableId("shop", "items"), TableId("a/b", "c.d")
 DONE = TableProgress(TableState.DONE, 9, is_keyless=True)
+PART = TableProgress(TableState.DONE, 5, where="id > 3")
 HALF = TableProgress(TableState.RUNNING, 5, after=("5",), until=("9",))
 PAUSED = TableProgress(TableState.PAUSED, has_held_back=True)
 WISHES = [Wish(WishKind.START, ("shop.items",)), Wish(WishKind.PAUSE)]
@@ -117,6 +118,8 @@ def test_snapshots_that_are_done_are_copied_while_the_task_runs(zookeeper: Any) 
         ("initial", {ORDERS: DONE, ITEMS: HALF}, []),
         ("initial", {ORDERS: TableProgress(), ITEMS: HALF}, ["shop.orders"]),
         ("never", {ORDERS: TableProgress()}, ["shop.orders"]),
+        ("initial", {ORDERS: PART, ITEMS: HALF}, ["shop.orders"]),
+        ("never", {ORDERS: PART, ITEMS: HALF}, []),
         ("never", {}, []),
         (None, {}, []),
     ],

@@ -92,6 +92,13 @@ def test_the_status_of_a_failed_table_says_why_and_ends_with_1(zookeeper: Any) -
     ]
 
 
+def test_the_status_of_a_table_that_is_read_by_a_condition_says_so(zookeeper: Any) -> None:
+    part = TableProgress(TableState.DONE, 5, where="id > 5", reason="it is over")
+    ZooKeeperSnapshots(zookeeper, "7", "lane").save({ORDERS: part})
+    shown = run("status", "7")
+    assert shown.output.splitlines()[-1].endswith("only rows with id > 5; it is over")
+
+
 def test_a_task_without_snapshots_says_so(zookeeper: Any) -> None:
     shown = run("status", "7")
     assert (shown.exit_code, shown.output) == (0, "task 7 has no snapshots\n")
