@@ -48,6 +48,7 @@ from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.dropped import gone_reports
 from cdcbus.tasks.verify.lag import Lag, fetch_position
 from cdcbus.tasks.verify.report import TableReport
+from cdcbus.tasks.verify.sendable import refusal
 from cdcbus.tasks.verify.sides import SourceSide, TargetSide, charsets_of, open_source, open_target
 from cdcbus.tasks.verify.sql.where import condition
 from cdcbus.tasks.verify.subject import SourceTable, Subject, subject_of
@@ -437,6 +438,32 @@ def comparison_of(
         inbound=opened.inbound,
         doubt=opened.doubt or _doubt_of_others(opened, others),
     )
+
+
+def repair_refusal(opened: Opened, comparison: Comparison) -> str:
+    """The reason why the rows of a table cannot be repaired; empty where they can. Records of a
+    source row go to all its target tables, so each of these must bear them."""
+    if reason := refusal(comparison):
+        return reason
+    [source] = comparison.subject.sources
+    mapped = source.mapped
+    routes = opened.task.mapper.routes(mapped.source.id)
+    others = [route.target for route in routes if route.target != mapped.target]
+    if not others:
+        return ""
+    groups, _, _ = _grouped(opened, ())
+    for target in others:
+        try:
+            other = comparison_of(opened, target, groups.get(target, ()), comparison.options)
+            reason = refusal(other)
+        except CdcError as error:
+            reason = str(error)
+        if reason:
+            return (
+                f"rows of {mapped.source.id} go to target table {target}, too, which could not be "
+                f"repaired by them: {reason}"
+            )
+    return ""
 
 
 def _doubt_of_others(opened: Opened, others: Sequence[str]) -> str:

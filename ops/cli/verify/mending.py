@@ -47,11 +47,12 @@ class Mending:
         or the operator declines."""
         from cdcbus.tasks.process_identity import operator
         from cdcbus.tasks.verify.repair import NotRepaired, planned, repair
-        from cdcbus.tasks.verify.sendable import PRUNED, REPAIRED, refusal, repairable, unheld
+        from cdcbus.tasks.verify.run import repair_refusal
+        from cdcbus.tasks.verify.sendable import PRUNED, REPAIRED, repairable, unheld
         from cdcbus.tasks.zookeeper.audit import audited
 
         report = comparison.report
-        report.not_repaired = refusal(comparison)
+        report.not_repaired = repair_refusal(both, comparison)
         if report.not_repaired:
             return
         kinds = REPAIRED if self.is_repairing else PRUNED

@@ -29,6 +29,25 @@ def test_a_repair_says_of_what_it_can_do_nothing(shop: Shop) -> None:
     assert "no key" in found.table["notRepaired"]
 
 
+def test_a_row_that_another_target_would_get_twice_is_not_sent(shop: Shop) -> None:
+    shop.create("orders", "id INT PRIMARY KEY")
+    shop.cursor.execute("INSERT INTO orders VALUES (1)")
+    rules = {}
+    for number, (name, key) in enumerate({"bought": "PRIMARY KEY", "sold": ""}.items()):
+        shop.postgresql(f"CREATE TABLE {shop.name}.{name} (id int {key})")
+        rules[f"mapper[{number}]__schema"] = f"{shop.name},{shop.name}"
+        rules[f"mapper[{number}]__table"] = f"orders,{name}"
+    shop.postgresql(f"INSERT INTO {shop.name}.sold VALUES (1)")
+    options = ("--table", f"{shop.name}.bought", "--repair", "--yes")
+    found = verify_still(shop, "postgresql", *options, **rules)
+    assert (found.code, found.table["table"]) == (1, f"{shop.name}.bought")
+    assert f"target table {shop.name}.sold, too" in found.table["notRepaired"]
+    assert messages(shop.addresses.kafka, shop.name) == []
+    shop.postgresql(f"ALTER TABLE {shop.name}.sold ADD PRIMARY KEY (id)")
+    found = verify_still(shop, "postgresql", *options, "--dry-run", **rules)
+    assert (len(found.table["planned"]), "notRepaired" in found.table) == (1, False)
+
+
 def test_a_table_that_cannot_be_locked_stops_no_other_table_s_repair(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

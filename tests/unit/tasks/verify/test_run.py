@@ -121,3 +121,43 @@ def test_a_task_that_brings_a_part_of_the_other_direction_leaves_doubt(
     assert (found, "consumer.source.partition" in doubt) == ({}, True)
     lag.is_partial = False
     assert inbound() == ({"ba": lag}, "")
+
+
+@pytest.mark.parametrize(
+    ("targets", "refused", "why"),
+    [
+        ([ORDERS], {}, ""),
+        ([ORDERS, COPY], {}, ""),
+        ([ORDERS], {ORDERS: "it has no key"}, "it has no key"),
+        ([ORDERS, COPY], {COPY: "it has no key"}, "shop.orders go to target table shop.copy, too"),
+        ([ORDERS, COPY], {COPY: ConfigError("it is gone")}, "repaired by them: it is gone"),
+    ],
+)
+def test_a_table_is_repaired_only_if_all_targets_of_its_source_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+    targets: list[TableId],
+    refused: dict[TableId, str | ConfigError],
+    why: str,
+) -> None:
+    """The records of a row go to all of them."""
+    ways = [source(ORDERS, target) for target in targets]
+    task = SimpleNamespace(mapper=SimpleNamespace(routes=lambda _: ways))
+    opened: Any = SimpleNamespace(task=task, feeds=[SimpleNamespace(place="f")], sources={"f": 0})
+
+    def comparison_of(_: object, target: TableId, mapped: Any, __: object) -> Any:
+        """Of all its source tables."""
+        assert [each.target for _, each in mapped] == [target] * 2
+        if isinstance(found := refused.get(target), ConfigError):
+            raise found
+        sources = [SimpleNamespace(mapped=source(ORDERS, target))]
+        subject = SimpleNamespace(target=target, sources=sources)
+        return SimpleNamespace(subject=subject, options=None)
+
+    mapped = Mapped([*ways, *(source(PARTS, target) for target in targets)], {})
+    monkeypatch.setattr(run, "mapped_tables", lambda *_: mapped)
+    monkeypatch.setattr(run, "comparison_of", comparison_of)
+    monkeypatch.setattr(run, "refusal", lambda of: refused.get(of.subject.target, ""))
+    both = [(None, each) for each in mapped.tables if each.target == ORDERS]
+    found = run.repair_refusal(opened, comparison_of(None, ORDERS, both, None))
+    assert why in found
+    assert bool(found) is bool(why)

@@ -54,7 +54,7 @@ class World:
         monkeypatch.setattr(run, "opened", self._opened)
         monkeypatch.setattr(run, "verify", self._verify)
         monkeypatch.setattr(audit, "audited", self._audited)
-        monkeypatch.setattr(sendable, "refusal", lambda _: self.refusal)
+        monkeypatch.setattr(run, "repair_refusal", lambda *_: self.refusal)
         monkeypatch.setattr(sendable, "unheld", lambda *_: self.unheld)
         monkeypatch.setattr(repairs, "planned", self._planned)
         monkeypatch.setattr(sendable, "repairable", lambda *_: [])
