@@ -182,8 +182,8 @@ CONSUMER_KEYS = (
         "consumer.converter",
         TEXT,
         "",
-        "KafkaFetch: the [format](formats.md) of the records; `oggJson` if unset. CanalFetch: the "
-        "name of the input, always `canalRow`.",
+        "KafkaFetch: the [format](formats.md) of the records; `oggJson` if unset. CanalFetch: may "
+        "be left out; porter's files have `canalRow`. `loader.source.oggJson` chooses its format.",
         "KafkaFetch with canalRow drops every record",
     ),
     Key(

@@ -25,8 +25,8 @@ from cdcbus.tasks.schema.source_details import (
     IndexPart,
     TableDetails,
 )
-from cdcbus.tasks.schema.type_table import TYPES
 from tests.support.stand_ins.h2_oracle import Database, Server
+from tests.support.type_table import TYPES
 from tests.unit.tasks.schema.test_definition import column, mapped
 
 pytestmark = pytest.mark.integration

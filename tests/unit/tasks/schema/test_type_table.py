@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 from cdcbus.plugins.loaders.add_column import ORACLE, POSTGRESQL
-from cdcbus.tasks.schema.type_table import BEGIN, END, TYPES, type_table
+from tests.support.type_table import BEGIN, END, TYPES, type_table
 
 PAGE = Path(__file__).parents[4] / "docs" / "schema.md"
 
