@@ -243,7 +243,7 @@ class _Fetch:
         snapshot-only task until the snapshot is finished. Returns whether the end of the run was
         reached."""
         left_out = LeftOut(task.left_out, task.heartbeat_table)
-        seen_ddl = SeenDdl(task, self.progress.ddl)
+        seen_ddl = SeenDdl(task, self.progress.ddl, folds_names=source.server.folds_names)
         open_xa = OpenXa(self.status)
         stages = self.progress.stages
         is_over = self._is_past_end(start)

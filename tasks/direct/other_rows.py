@@ -12,7 +12,7 @@ from cdcbus.plugins.errors import CdcError, PositionLost, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.named_tables import Unlogged, unlogged
+from cdcbus.producer.ddl.rows.unlogged import Unlogged, unlogged
 from cdcbus.producer.ddl.table_changes import lower_case
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.source.binlog_source import BinlogSource

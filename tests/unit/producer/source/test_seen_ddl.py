@@ -30,14 +30,15 @@ def task(filter_: FilterConfig = ONE, *, definitions: bool = False) -> FetchTask
     )
 
 
-def statement(text: str, sql_mode: int = 0) -> Statement:
+def statement(text: str) -> Statement:
     end = BinlogCoordinates("bin.1", 500)
-    return Statement(end, 7, "s", text.encode(), Session(sql_mode=sql_mode))
+    return Statement(end, 7, "s", text.encode(), Session(sql_mode=STRICT))
 
 
-def decodable_table(type_: str) -> DecodableTable:
-    """Table `a` with a column `C` of this type."""
-    return DecodableTable(Table(TableId("s", "a"), (Column("C", type_),), ()), (), ())
+def rows(*columns: Column, key: tuple[str, ...] = ()) -> Rows:
+    """Rows of the table `a`."""
+    table = DecodableTable(Table(TableId("s", "a"), columns, key), (), ())
+    return Rows(table, 0, b"", Origin())
 
 
 def seen(*texts: str, definitions: bool = False, filter_: FilterConfig = ONE) -> list[str]:
@@ -74,7 +75,7 @@ def test_tables_of_a_session_alone_are_none() -> None:
         ("ALTER TABLE a TRUNCATE PARTITION p", "deletes some of its rows"),
         ("ALTER TABLE a ADD c VARCHAR(9) DEFAULT 'secret'", "gives its rows other cells"),
         ("ALTER TABLE a MODIFY c INT AS (b + 'secret') STORED", "gives its rows other cells"),
-        ("ALTER TABLE a MODIFY c DECIMAL(5,1) DEFAULT 'secret'", "(digits were rounded, texts"),
+        ("ALTER TABLE a MODIFY c DECIMAL(5,1) DEFAULT 'secret'", "(digits rounded, texts"),
     ],
 )
 def test_ddl_that_changes_rows_without_an_event_is_warned_of(
@@ -91,41 +92,118 @@ def test_other_ddl_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.messages
 
 
-INTEGER = "ALTER TABLE a MODIFY c BIGINT"
+def warned(ddl: SeenDdl, caplog: pytest.LogCaptureFixture, *texts: str) -> int:
+    """How many warnings come with these statements, of which each is in a batch of its own."""
+    caplog.clear()
+    for text in texts:
+        ddl.take(Batch([], None, [], ddl=(statement(text),)))
+    return len(caplog.messages)
 
 
 @pytest.mark.parametrize(
-    ("type_", "before", "is_warned_of"),
+    "action",
     [
-        ("int unsigned", "DO 1", False),
-        ("bit(4)", "ALTER TABLE b MODIFY c DECIMAL(9,2)", False),
-        ("decimal(9,2)", "DO 1", True),
-        ("double", "DO 1", True),
-        ("int", "ALTER TABLE a MODIFY c DECIMAL(9,2)", True),
-        ("int", "RENAME TABLE a TO b, b TO a", True),
-        ("int", "ALTER TABLE a '", True),
-        ("", "DO 1", True),
+        "MODIFY name VARCHAR(40) NOT NULL DEFAULT 'x' COMMENT 'y' AFTER id",
+        "MODIFY id BIGINT UNSIGNED AUTO_INCREMENT FIRST",
+        "CHANGE ID id BIGINT NOT NULL",
+        "MODIFY price DECIMAL(12,2) NULL",
+        "MODIFY made DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)",
+        "MODIFY kind ENUM('a','b','c') NOT NULL, ADD c INT, ADD INDEX (c), DROP d",
+        "MODIFY note MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     ],
 )
-def test_whole_numbers_are_warned_of_where_the_column_may_have_had_digits(
-    type_: str, before: str, caplog: pytest.LogCaptureFixture, *, is_warned_of: bool
+def test_daily_changes_of_types_are_not_warned_of(
+    action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor are those that follow before there are rows again."""
+    ddl = SeenDdl(task(), deque())
+    columns = (
+        *(Column("id", "int"), Column("name", "varchar(20)"), Column("price", "decimal(10,2)")),
+        *(Column("made", "datetime"), Column("kind", "enum('a','b')"), Column("note", "text")),
+    )
+    ddl.take(Batch([rows(*columns, key=("id",))], None, []))
+    assert (
+        warned(ddl, caplog, "ALTER TABLE a ADD x VARCHAR(9) NULL", f"ALTER TABLE a {action}") == 0
+    )
+    assert warned(ddl, caplog, "ALTER TABLE a MODIFY x VARCHAR(10), RENAME INDEX e TO f") == 0
+
+
+@pytest.mark.parametrize(
+    ("type_", "before", "definition", "is_warned_of"),
+    [
+        ("int unsigned", "FLUSH TABLES", "BIGINT", False),
+        ("bit(4)", "ALTER TABLE b MODIFY c DECIMAL(9,2)", "BIGINT", False),
+        ("decimal(9,2)", "FLUSH TABLES", "BIGINT", True),
+        ("double", "FLUSH TABLES", "BIGINT", True),
+        ("int", "ALTER TABLE a MODIFY c DECIMAL(9,2)", "BIGINT", True),
+        ("int", "ALTER TABLE a DROP c, ADD d INT", "BIGINT", True),
+        ("int", "ALTER TABLE a DROP c, RENAME COLUMN x TO c", "BIGINT", True),
+        ("int", "RENAME TABLE a TO b, b TO a", "BIGINT", True),
+        ("int", "DROP TABLE a", "BIGINT", True),
+        ("int", "DROP DATABASE s", "BIGINT", True),
+        ("int", "DROP DATABASE other", "BIGINT", False),
+        ("int", "ALTER TABLE a '", "BIGINT", True),
+        ("", "FLUSH TABLES", "BIGINT", True),
+        ("varchar(100)", "FLUSH TABLES", "VARBINARY(100)", True),
+        ("varbinary(100)", "FLUSH TABLES", "VARCHAR(100) CHARACTER SET utf8mb4", True),
+        ("binary(3)", "FLUSH TABLES", "BINARY(16)", True),
+        ("varchar(9)", "FLUSH TABLES", "CHAR(9)", True),
+        ("int", "FLUSH TABLES", "ENUM('a','b')", True),
+        ("float", "FLUSH TABLES", "VARCHAR(20)", True),
+        ("text", "FLUSH TABLES", "JSON", True),
+        ("char(9)", "FLUSH TABLES", "VARCHAR(9)", False),
+        ("decimal(9,2)", "ALTER TABLE a CHANGE c d INT, CHANGE d c INT", "BIGINT", False),
+    ],
+)
+def test_a_new_type_is_warned_of_unless_the_column_surely_keeps_its_values(
+    type_: str,
+    before: str,
+    definition: str,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_warned_of: bool,
 ) -> None:
     """As far as rows show it, whatever came since."""
-    rows = Rows(decodable_table(type_), 0, b"", Origin())
     ddl = SeenDdl(task(), deque())
     if type_:
-        ddl.take(Batch([rows], None, []))
-    ddl.take(Batch([], None, [], ddl=(statement(before),)))
-    ddl.take(Batch([], None, [], ddl=(statement(INTEGER, STRICT),)))
-    assert any("digits were rounded" in line for line in caplog.messages[-1:]) == is_warned_of
+        ddl.take(Batch([rows(Column("C", type_))], None, []))
+    warned(ddl, caplog, before)
+    assert warned(ddl, caplog, f"ALTER TABLE a MODIFY c {definition}") == is_warned_of
+
+
+@pytest.mark.parametrize(
+    ("types", "is_warned_of"), [(("enum('é')",), True), (("text", "enum('e')"), False), ((), True)]
+)
+def test_another_character_set_is_warned_of_where_labels_have_other_letters(
+    types: tuple[str, ...], caplog: pytest.LogCaptureFixture, *, is_warned_of: bool
+) -> None:
+    ddl = SeenDdl(task(), deque())
+    if types:
+        columns = (Column(f"c{number}", type_) for number, type_ in enumerate(types))
+        ddl.take(Batch([rows(*columns)], None, []))
+    assert warned(ddl, caplog, "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4") == is_warned_of
+
+
+def test_the_case_of_names_counts_as_it_does_at_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for folds_names in (True, False):
+        ddl = SeenDdl(task(), deque(), folds_names=folds_names)
+        ddl.take(Batch([rows(Column("c", "int"))], None, []))
+        assert warned(ddl, caplog, "ALTER TABLE A MODIFY c BIGINT") != folds_names
 
 
 def test_rows_beside_ddl_say_nothing_of_the_columns_before_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rows = Rows(decodable_table("bigint"), 0, b"", Origin())
-    SeenDdl(task(), deque()).take(Batch([rows], None, [], ddl=(statement(INTEGER, STRICT),)))
-    assert "digits were rounded" in caplog.text
+    batch = Batch(
+        [rows(Column("c", "bigint"))],
+        None,
+        [],
+        ddl=(statement("ALTER TABLE a MODIFY c BIGINT"),),
+    )
+    SeenDdl(task(), deque()).take(batch)
+    assert "digits rounded" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.named_tables import Unlogged
+from cdcbus.producer.ddl.rows.unlogged import Unlogged
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.tasks.direct import other_rows

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.ddl.named_tables import Unlogged, unlogged
-from cdcbus.producer.ddl.tokens import STRICT, Session
+from cdcbus.producer.ddl.rows.unlogged import Retyped, Unlogged, unlogged
+from cdcbus.producer.ddl.tokens import PAD_CHAR_TO_FULL_LENGTH, STRICT, Session
 
 A, B, C = TableId("s", "a"), TableId("s", "b"), TableId("o", "c")
 
 
 REFILLED = Unlogged(refilled=frozenset({A}))
-RETYPED = Unlogged(retyped=frozenset({A}))
+CUT = Unlogged(cut=frozenset({A}))
 TRIMMED = Unlogged(trimmed=frozenset({A}))
 
 
@@ -57,8 +57,7 @@ def replaced(*tables: TableId) -> Unlogged:
             "ALTER TABLE a MODIFY COLUMN IF EXISTS x BIGINT GENERATED ALWAYS AS (y) STORED",
             REFILLED,
         ),
-        ("ALTER TABLE a MODIFY x DECIMAL(5,1)", RETYPED),
-        ("ALTER TABLE a ADD y INT, CHANGE COLUMN x X DATETIME NOT NULL", RETYPED),
+        ("ALTER TABLE a CONVERT TO CHARACTER SET binary", REFILLED),
         ("DROP DATABASE IF EXISTS o", Unlogged(schemas=frozenset({"o"}))),
         ("CREATE OR REPLACE SCHEMA o", Unlogged(schemas=frozenset({"o"}))),
         ("ALTER TABLE a EXCHANGE PARTITION p0 WITH", None),
@@ -69,11 +68,30 @@ def test_other_rows_are_known_by_the_statement(sql: str, expected: Unlogged | No
     assert unlogged(sql.encode(), "s", Session(sql_mode=STRICT)) == expected
 
 
-def test_a_column_of_whole_numbers_may_have_rounded_those_before() -> None:
-    """Which the statement alone does not say: most were whole before."""
-    sql = b"ALTER TABLE a MODIFY x BIGINT UNSIGNED, CHANGE Y y INT(9), MODIFY z TEXT"
+@pytest.mark.parametrize(
+    ("sql", "types"),
+    [
+        ("MODIFY x BIGINT UNSIGNED, CHANGE Y y INT(9)", {"x": "bigint unsigned", "y": "int(9)"}),
+        ("ADD y INT, CHANGE COLUMN x X DATETIME NOT NULL", {"x": "datetime"}),
+        ("MODIFY c VARCHAR(9) CHARACTER SET utf8mb4 AFTER d", {"c": "varchar(9)"}),
+        ("MODIFY c VARCHAR(9) CHARACTER SET binary", {"c": ""}),
+        ("MODIFY c CHAR(9) BYTE", {"c": ""}),
+        ("MODIFY c NEW_TYPE", {"c": ""}),
+        ("RENAME INDEX e TO f, CHANGE c C CHAR(9)", {"c": "char(9)"}),
+        ("MODIFY generated TEXT COMMENT 'GENERATED AS' AFTER generated", {"generated": "text"}),
+        ("CHANGE c `c` CHAR(9) DEFAULT (CAST(1 AS CHAR)) AFTER `AS`", {"c": "char(9)"}),
+    ],
+)
+def test_a_new_type_is_told_as_the_former_one_decides(sql: str, types: dict[str, str]) -> None:
+    found = unlogged(f"ALTER TABLE a {sql}".encode(), "s", Session(sql_mode=STRICT))
+    retyped = frozenset(Retyped(A, *each) for each in types.items())
+    assert found == Unlogged(retyped=retyped)
+
+
+def test_another_character_set_keeps_texts_but_for_labels() -> None:
+    sql = b"ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4"
     found = unlogged(sql, "s", Session(sql_mode=STRICT))
-    assert found == Unlogged(whole=frozenset({(A, "x"), (A, "y")}))
+    assert found == Unlogged(converted=frozenset({A}))
 
 
 @pytest.mark.parametrize(
@@ -84,20 +102,20 @@ def test_a_column_of_whole_numbers_may_have_rounded_those_before() -> None:
         ("ALTER TABLE a ADD INDEX (y), CONVERT TO CHARACTER SET latin1", 0),
         ("ALTER IGNORE TABLE a MODIFY x VARCHAR(3)", STRICT),
         ("ALTER IGNORE TABLE a CONVERT TO CHARSET latin1", STRICT),
+        ("ALTER TABLE a MODIFY x VARCHAR(3)", STRICT | PAD_CHAR_TO_FULL_LENGTH),
     ],
 )
 def test_without_strict_mode_any_type_and_character_set_can_cut_cells(sql: str, mode: int) -> None:
-    assert unlogged(sql.encode(), "s", Session(sql_mode=mode)) == RETYPED
+    assert unlogged(sql.encode(), "s", Session(sql_mode=mode)) == CUT
 
 
 @pytest.mark.parametrize(
     "sql",
     [
         "ALTER TABLE a ADD c INT, DROP d, ADD INDEX (c)",
-        "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4",
-        "ALTER TABLE a RENAME INDEX e TO f, CHANGE c C CHAR(9), MODIFY d TEXT NOT NULL",
-        "ALTER TABLE a MODIFY generated TEXT COMMENT 'GENERATED AS' AFTER generated",
-        "ALTER TABLE a CHANGE c `c` CHAR(9) DEFAULT (CAST(1 AS CHAR)) AFTER `AS`",
+        "ALTER TABLE a ADD PRIMARY KEY (c), ALTER d SET DEFAULT 5",
+        "ALTER TABLE a ADD (c INT UNIQUE KEY, KEY (c), UNIQUE (c)), COMMENT 'ENGINE' ENGINE InnoDB",
+        "ALTER TABLE a ADD ts TIMESTAMP, ADD engine INT",
         "ALTER TABLE a ADD c INT NULL DEFAULT NULL COMMENT 'NOT NULL', DROP INDEX c",
         "ALTER TABLE a ADD UNIQUE (c), ADD CONSTRAINT f FOREIGN KEY (d) REFERENCES b (e)",
         "ALTER IGNORE TABLE a ADD INDEX (c), ADD CONSTRAINT f CHECK (c > 1)",

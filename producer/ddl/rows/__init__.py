@@ -1,0 +1,1 @@
+"""What DDL does to the cells of rows that are there already."""

@@ -1,0 +1,239 @@
+"""What a statement does to rows of which the binlog has no row events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl.named_tables import MODIFIERS, NameReader
+from cdcbus.producer.ddl.rows.kept_cells import type_in
+from cdcbus.producer.ddl.statements import is_rename
+from cdcbus.producer.ddl.table_actions import ActionReader
+from cdcbus.producer.ddl.table_schema import ChangeColumn
+from cdcbus.producer.ddl.token_reader import NotUnderstood, TokenReader, keywords, split_at_commas
+from cdcbus.producer.ddl.tokens import (
+    PAD_CHAR_TO_FULL_LENGTH,
+    PLAIN,
+    STRICT,
+    NoTokens,
+    Session,
+    Token,
+    tokens,
+)
+
+# What ADD and DROP concern besides columns.
+_NO_COLUMNS = keywords(
+    "INDEX KEY UNIQUE PRIMARY FULLTEXT SPATIAL VECTOR FOREIGN CONSTRAINT CHECK PARTITION PERIOD "
+    "SYSTEM"
+)
+# In the definition of a column: it has a value in rows that are there already.
+_VALUES = keywords("AUTO_INCREMENT AS GENERATED SERIAL")
+
+
+@dataclass(frozen=True, slots=True)
+class Retyped:
+    """A column of a table, in lower case, to which a statement gives a type, its former one or
+    another: as in information_schema, empty if it is not known."""
+
+    table: TableId
+    column: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlogged:
+    """What a statement does to rows without a row event or a TRUNCATE in the binlog. `replaced`:
+    tables that have another table's rows afterwards, or none, or are gone; `schemas`: schemas that
+    are dropped with all their tables; `trimmed`: tables that lose rows, as of partitions;
+    `refilled`: tables whose rows have other cells afterwards; `cut`: tables whose rows may have
+    some, as the server cuts, rounds and replaces what a new type or character set does not hold.
+    Where it refuses to (strict mode), whether they have some follows from the former types, which
+    the statement does not show: `retyped`, and `converted`, tables whose texts get another
+    character set, but for labels, whose bytes stay."""
+
+    replaced: frozenset[TableId] = frozenset()
+    schemas: frozenset[str] = frozenset()
+    trimmed: frozenset[TableId] = frozenset()
+    refilled: frozenset[TableId] = frozenset()
+    cut: frozenset[TableId] = frozenset()
+    retyped: frozenset[Retyped] = frozenset()
+    converted: frozenset[TableId] = frozenset()
+
+
+def unlogged(sql: bytes, schema: str, session: Session = PLAIN) -> Unlogged | None:
+    """What a statement does to rows without a word in the binlog but its own; `schema` is the
+    session's. None if it is not understood."""
+    try:
+        text = sql.decode(session.encoding)
+        return _RowReader(tokens(text, session), schema, session).unlogged()
+    except (UnicodeDecodeError, NoTokens, NotUnderstood):
+        return None
+
+
+class _RowReader(NameReader):
+    """Reads a statement as far as rows are concerned."""
+
+    def unlogged(self) -> Unlogged:
+        verb = self.verb()
+        if verb not in ("ALTER", "CREATE", "DROP", "RENAME"):
+            return Unlogged()
+        self.take()
+        if verb == "RENAME":
+            found: list[TableId] = []
+            for change in self.renamings():
+                found += change.table, change.to
+            return Unlogged(frozenset(found))
+        # A table or schema that is created otherwise was not there before.
+        if not self.skip("OR", "REPLACE") and verb == "CREATE":
+            return Unlogged()
+        if verb != "ALTER" and self.skip_one_of("DATABASE", "SCHEMA"):
+            self.skip_one_of("IF NOT EXISTS", "IF EXISTS")
+            return Unlogged(schemas=frozenset((self.name(),)))
+        self.skip("ONLINE")
+        is_ignore = verb == "ALTER" and self.skip("IGNORE")  # MariaDB's
+        self.skip_all_of(MODIFIERS)
+        if not self.skip_one_of("TABLE", "TABLES"):
+            return Unlogged()
+        self.skip_one_of("IF NOT EXISTS", "IF EXISTS")
+        tables = [self.table()]
+        if verb == "ALTER":
+            return self._altered_rows(tables[0], is_ignore=is_ignore)
+        while verb == "DROP" and self.skip(","):
+            tables.append(self.table())
+        return Unlogged(frozenset(tables))
+
+    def _altered_rows(self, table: TableId, *, is_ignore: bool) -> Unlogged:
+        self.skip_wait()
+        replaced: set[TableId] = set()
+        trimmed: set[TableId] = set()
+        parts = split_at_commas(self.rest())
+        if is_ignore and any(map(_is_unique, parts)):
+            trimmed.add(table)
+        for part in parts:
+            if is_rename(part):
+                replaced |= {table, self.new_name_of(part)}
+            elif other := self.other(part):
+                replaced |= {table, other}
+            elif TokenReader(part).skip_one_of("DISCARD", "IMPORT"):
+                replaced.add(table)
+            elif TokenReader(part).skip_one_of("DROP PARTITION", "TRUNCATE PARTITION"):
+                trimmed.add(table)
+        found = Unlogged(frozenset(replaced), trimmed=frozenset(trimmed))
+        of_table = frozenset({table})
+        if self._changes_cells(parts):
+            return replace(found, refilled=of_table)
+        retyped = frozenset(filter(None, (self._retyped(table, part) for part in parts)))
+        converts = any(TokenReader(part).comes("CONVERT", "TO") for part in parts)
+        # IGNORE goes before strict mode. With the other mode, a CHAR gets its blanks.
+        is_strict = bool(self._session.sql_mode & STRICT) and not is_ignore
+        if is_strict and not self._session.has(PAD_CHAR_TO_FULL_LENGTH):
+            converted = of_table if converts else frozenset()
+            return replace(found, retyped=retyped, converted=converted)
+        if retyped or converts:
+            return replace(found, cut=of_table)
+        return found
+
+    def _changes_cells(self, actions: Sequence[Sequence[Token]]) -> bool:
+        """Whether rows that are there already get a value in an added column, the cells of another
+        one under a name, or those of an expression, which may be a new one; or the bytes of texts.
+        Other types do not count."""
+        added: set[str] = set()
+        dropped: set[str] = set()
+        for action in actions:
+            reader = TokenReader(action)
+            if reader.skip("RENAME", "COLUMN"):
+                return True
+            if reader.skip("CONVERT", "TO"):
+                if "binary" in _texts(reader.rest()):
+                    return True
+            elif reader.skip("CHANGE"):
+                if _column(reader) != _column(reader) or _is_generated(reader):
+                    return True
+            elif reader.skip("MODIFY"):
+                _column(reader)
+                if _is_generated(reader):
+                    return True
+            elif reader.skip("DROP") and reader.word() not in _NO_COLUMNS:
+                dropped.add(_column(reader))
+            elif reader.skip("ADD"):
+                for definition in _definitions(reader):
+                    of_one = TokenReader(definition)
+                    if of_one.word() in _NO_COLUMNS:
+                        continue
+                    added.add(_column(of_one))
+                    if _has_value(of_one):
+                        return True
+        return not added.isdisjoint(dropped)
+
+    def _retyped(self, table: TableId, action: Sequence[Token]) -> Retyped | None:
+        reader = TokenReader(action)
+        if not reader.skip_one_of("CHANGE", "MODIFY"):
+            return None
+        return Retyped(table, _column(reader), self._type_in(action))
+
+    def _type_in(self, action: Sequence[Token]) -> str:
+        """The type that an action gives a column; empty if it is not understood."""
+        try:
+            [changed] = ActionReader(action, self._session).alter()
+        except NotUnderstood:
+            return ""
+        if not isinstance(changed, ChangeColumn):
+            return ""
+        return type_in(changed.text)
+
+
+def _definitions(added: TokenReader) -> list[list[Token]]:
+    """What an ADD adds: a column, several in parentheses, or something else."""
+    added.skip("COLUMN")
+    added.skip("IF", "NOT", "EXISTS")
+    definition = added.rest()
+    if not definition:
+        raise NotUnderstood
+    if definition[0].text == "(":
+        return split_at_commas(definition[1:-1])
+    return [definition]
+
+
+def _texts(some: Sequence[Token]) -> set[str]:
+    """Words, names and strings, in lower case."""
+    return {token.text.lower() for token in some}
+
+
+def _has_value(definition: TokenReader) -> bool:
+    """Whether a column of this definition has a value in rows that are there already."""
+    while not definition.is_done():
+        if definition.comes("NOT", "NULL") or definition.word() in _VALUES:
+            return True
+        if definition.skip("DEFAULT") and not definition.comes("NULL"):
+            return True
+        definition.take()
+    return False
+
+
+def _is_unique(action: Sequence[Token]) -> bool:
+    """Whether it adds a key that ALTER IGNORE makes unique by deleting rows."""
+    reader = TokenReader(action)
+    if not reader.skip("ADD"):
+        return False
+    if reader.skip("CONSTRAINT") and not reader.skip_one_of("UNIQUE", "PRIMARY"):
+        reader.name()
+    return reader.skip_one_of("UNIQUE", "PRIMARY")
+
+
+def _column(reader: TokenReader) -> str:
+    reader.skip("COLUMN")
+    reader.skip("IF", "EXISTS")
+    return reader.column_name().lower()
+
+
+def _is_generated(definition: TokenReader) -> bool:
+    """Whether the cells of a column of this definition are those of an expression."""
+    while not definition.is_done():
+        if definition.skip("AS"):
+            return True
+        if definition.comes("("):
+            definition.parentheses()
+        else:
+            definition.take()
+    return False
