@@ -71,8 +71,8 @@ class SeenDdl:
             (
                 found.cut | self._tables.with_other_cells(found),
                 "gives its rows other cells where a column's new type or character set does not "
-                "keep the former ones (digits rounded, texts cut or read anew, characters "
-                "replaced, blanks or zeros added or removed)",
+                "keep the former ones (digits rounded, texts cut or read anew, characters or "
+                "NULL replaced, blanks or zeros added or removed, numbers given)",
             ),
         )
         for tables, effect in effects:

@@ -109,9 +109,9 @@ def check(
             )
         for table in sorted(found.trimmed):
             LOG.warning(
-                "table %s has lost partitions while it was loaded, by a statement in its source's "
-                "binlog that ends at %s: their rows are deleted by no event, so those that were "
-                "loaded before stay at the target, until cdcbus verify --prune deletes them",
+                "table %s has lost rows, as of partitions, while it was loaded, by a statement in "
+                "its source's binlog that ends at %s: they are deleted by no event, so those that "
+                "were loaded before stay at the target, until cdcbus verify --prune deletes them",
                 table,
                 statement.end,
             )

@@ -75,8 +75,10 @@ class KnownTables:
 
     def _keeps(self, retyped: Retyped) -> bool:
         known = self._tables.get(self._name(retyped.table))
-        former = _types_of(known).get(retyped.column, "") if known else ""
-        return are_kept(former, retyped.type)
+        if known is None or not are_kept(_types_of(known).get(retyped.column, ""), retyped.type):
+            return False
+        # Cells of a key have numbers already, as it is the usual one that had AUTO_INCREMENT.
+        return not retyped.is_numbered or retyped.column in map(str.lower, known.key)
 
     def _name(self, table: TableId) -> TableId:
         return lower_case(table) if self._folds_names else table

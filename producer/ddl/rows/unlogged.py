@@ -28,17 +28,20 @@ _NO_COLUMNS = keywords(
     "SYSTEM"
 )
 # In the definition of a column: it has a value in rows that are there already.
-_VALUES = keywords("AUTO_INCREMENT AS GENERATED SERIAL")
+_VALUES = keywords("AUTO_INCREMENT AS GENERATED SERIAL PRIMARY")
+_NUMBERED = keywords("AUTO_INCREMENT SERIAL")
 
 
 @dataclass(frozen=True, slots=True)
 class Retyped:
     """A column of a table, in lower case, to which a statement gives a type, its former one or
-    another: as in information_schema, empty if it is not known."""
+    another: as in information_schema, empty if it is not known. `is_numbered`: it has
+    AUTO_INCREMENT afterwards, which gives numbers to rows without one unless it had it before."""
 
     table: TableId
     column: str
     type: str
+    is_numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class _RowReader(NameReader):
                 replaced |= {table, other}
             elif TokenReader(part).skip_one_of("DISCARD", "IMPORT"):
                 replaced.add(table)
-            elif TokenReader(part).skip_one_of("DROP PARTITION", "TRUNCATE PARTITION"):
+            elif _trims(part):
                 trimmed.add(table)
         found = Unlogged(frozenset(replaced), trimmed=frozenset(trimmed))
         of_table = frozenset({table})
@@ -130,16 +133,18 @@ class _RowReader(NameReader):
         if is_strict and not self._session.has(PAD_CHAR_TO_FULL_LENGTH):
             converted = of_table if converts else frozenset()
             return replace(found, retyped=retyped, converted=converted)
-        if retyped or converts:
+        # A column of the primary key that was nullable gets a value.
+        if retyped or converts or any(map(_primary_key, parts)):
             return replace(found, cut=of_table)
         return found
 
     def _changes_cells(self, actions: Sequence[Sequence[Token]]) -> bool:
         """Whether rows that are there already get a value in an added column, the cells of another
-        one under a name, or those of an expression, which may be a new one; or the bytes of texts.
-        Other types do not count."""
+        one under a name, or those of an expression, which may be a new one; the bytes of texts; or
+        the times of MariaDB's SYSTEM VERSIONING. Other types do not count."""
         added: set[str] = set()
         dropped: set[str] = set()
+        keyed: set[str] = set()
         for action in actions:
             reader = TokenReader(action)
             if reader.skip("RENAME", "COLUMN"):
@@ -156,31 +161,60 @@ class _RowReader(NameReader):
                     return True
             elif reader.skip("DROP") and reader.word() not in _NO_COLUMNS:
                 dropped.add(_column(reader))
+            elif reader.skip("ADD", "SYSTEM", "VERSIONING"):
+                return True
             elif reader.skip("ADD"):
                 for definition in _definitions(reader):
+                    keyed |= _primary_key(definition)
                     of_one = TokenReader(definition)
                     if of_one.word() in _NO_COLUMNS:
                         continue
                     added.add(_column(of_one))
-                    if _has_value(of_one):
+                    if self._has_value(of_one):
                         return True
-        return not added.isdisjoint(dropped)
+        return not added.isdisjoint(dropped | keyed)
+
+    def _has_value(self, definition: TokenReader) -> bool:
+        """Whether a column of this definition has a value in rows that are there already."""
+        is_nullable = not definition.comes("TIMESTAMP") or bool(self._session.explicit_timestamps)
+        while not definition.is_done():
+            if definition.comes("NOT", "NULL") or definition.word() in _VALUES:
+                return True
+            if definition.skip("DEFAULT") and not definition.comes("NULL"):
+                return True
+            if definition.skip("UNIQUE", "KEY"):
+                continue
+            if definition.word() == "KEY":  # the primary one
+                return True
+            is_nullable |= definition.comes("NULL")
+            definition.take()
+        return not is_nullable
 
     def _retyped(self, table: TableId, action: Sequence[Token]) -> Retyped | None:
         reader = TokenReader(action)
-        if not reader.skip_one_of("CHANGE", "MODIFY"):
+        is_change = reader.skip("CHANGE")
+        if not is_change and not reader.skip("MODIFY"):
             return None
-        return Retyped(table, _column(reader), self._type_in(action))
+        column = _column(reader)
+        if is_change:
+            _column(reader)
+        is_numbered = not _NUMBERED.isdisjoint(word.upper() for word in _texts(reader.rest()))
+        return Retyped(table, column, self._type_in(action), is_numbered)
 
     def _type_in(self, action: Sequence[Token]) -> str:
-        """The type that an action gives a column; empty if it is not understood."""
+        """The type that an action gives a column; empty if it is not understood, or if NULL may
+        become a value by it."""
         try:
             [changed] = ActionReader(action, self._session).alter()
         except NotUnderstood:
             return ""
         if not isinstance(changed, ChangeColumn):
             return ""
-        return type_in(changed.text)
+        type_ = type_in(changed.text)
+        is_time = type_.startswith("timestamp") and self._session.is_mariadb
+        if is_time and not changed.text.column.is_nullable:  # NULL becomes the current time
+            return ""
+        return type_
 
 
 def _definitions(added: TokenReader) -> list[list[Token]]:
@@ -195,19 +229,35 @@ def _definitions(added: TokenReader) -> list[list[Token]]:
     return [definition]
 
 
+def _primary_key(definition: Sequence[Token]) -> set[str]:
+    """The words of the definition of a primary key, its columns among them, in lower case; empty
+    for any other definition, or action of ALTER TABLE."""
+    reader = TokenReader(definition)
+    reader.skip("ADD")
+    if reader.skip("CONSTRAINT") and not reader.comes("PRIMARY"):
+        reader.name()
+    if not reader.skip("PRIMARY"):
+        return set()
+    return _texts(reader.rest())
+
+
 def _texts(some: Sequence[Token]) -> set[str]:
     """Words, names and strings, in lower case."""
     return {token.text.lower() for token in some}
 
 
-def _has_value(definition: TokenReader) -> bool:
-    """Whether a column of this definition has a value in rows that are there already."""
-    while not definition.is_done():
-        if definition.comes("NOT", "NULL") or definition.word() in _VALUES:
-            return True
-        if definition.skip("DEFAULT") and not definition.comes("NULL"):
-            return True
-        definition.take()
+def _trims(action: Sequence[Token]) -> bool:
+    """Whether it deletes rows: those of partitions, MariaDB's history, or all."""
+    reader = TokenReader(action)
+    if reader.skip_one_of("DROP PARTITION", "TRUNCATE PARTITION", "DROP SYSTEM VERSIONING"):
+        return True
+    while not reader.is_done():
+        if reader.skip("ENGINE"):
+            reader.skip("=")
+            if "blackhole" in _texts(reader.rest()[:1]):
+                return True
+        else:
+            reader.take()
     return False
 
 

@@ -5,18 +5,40 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
+from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.producer.config import FetchTask
 from cdcbus.producer.source.seen_ddl import SeenDdl
-from tests.integration.producer.reading import connect, fetch_task, position, read_batches
+from tests.integration.producer.reading import fetch_task, position, read_batches
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
 CREATED = (
     "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL, "
     "price DECIMAL(9,2), made DATETIME, kind ENUM('a','é'), note TEXT, raw VARBINARY(20), "
-    "odd VARCHAR(20) CHARACTER SET latin1, code BINARY(3), at_ TIMESTAMP NULL) CHARSET utf8mb4"
+    "odd VARCHAR(20) CHARACTER SET latin1, code BINARY(3), at_ TIMESTAMP NULL, "
+    "number INT) CHARSET utf8mb4"
 )
+
+
+def warnings_of(
+    action: str,
+    task: FetchTask,
+    cursor: Cursor,
+    caplog: pytest.LogCaptureFixture,
+) -> list[str]:
+    """What is said of an ALTER TABLE behind a row."""
+    caplog.clear()
+    start = position(cursor)
+    cursor.execute("SET sql_mode = 'STRICT_TRANS_TABLES'")
+    cursor.execute(CREATED)
+    cursor.execute("INSERT INTO t (name, code) VALUES ('ab', 'abc')")
+    cursor.execute(f"ALTER TABLE t {action}")
+    ddl = SeenDdl(task, deque())
+    for batch in read_batches(task, start, position(cursor)):
+        ddl.take(batch)
+    return [line for line in caplog.messages if f"{task.task_id}.t: DDL before " in line]
 
 
 @pytest.mark.parametrize(
@@ -39,24 +61,35 @@ CREATED = (
 def test_a_new_type_is_warned_of_where_cells_may_be_others(
     action: str,
     source: Database,
+    source_cursor: Cursor,
     name: str,
     caplog: pytest.LogCaptureFixture,
     *,
     is_warned_of: bool,
 ) -> None:
-    with connect(source) as connection, connection.cursor() as cursor:
-        start = position(cursor)
-        cursor.execute(f"CREATE DATABASE {name}")
-        cursor.execute(f"USE {name}")
-        cursor.execute("SET sql_mode = 'STRICT_TRANS_TABLES'")
-        cursor.execute(CREATED)
-        cursor.execute("INSERT INTO t (name, code) VALUES ('ab', 'abc')")
-        cursor.execute(f"ALTER TABLE t {action}")
-        end = position(cursor)
-        task = fetch_task(source, name)
-        ddl = SeenDdl(task, deque())
-        for batch in read_batches(task, start, end):
-            ddl.take(batch)
-        cursor.execute(f"DROP DATABASE {name}")
-    lines = [line for line in caplog.messages if line.startswith(f"{name}.t: DDL before ")]
+    lines = warnings_of(action, fetch_task(source, name), source_cursor, caplog)
     assert len(lines) == is_warned_of
+
+
+def test_what_a_server_does_to_rows_without_an_event_is_warned_of(
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_mariadb: bool,
+) -> None:
+    actions = [
+        "ADD since TIMESTAMP",
+        "ADD x INT, DROP PRIMARY KEY, MODIFY id INT, ADD PRIMARY KEY (id, x)",
+        "MODIFY id INT, DROP PRIMARY KEY, MODIFY number INT AUTO_INCREMENT, ADD KEY (number)",
+    ]
+    if is_mariadb:
+        actions += ["MODIFY at_ TIMESTAMP NOT NULL", "ADD SYSTEM VERSIONING"]
+    else:
+        actions.append("ENGINE = BLACKHOLE")
+    source_cursor.execute("SET explicit_defaults_for_timestamp = OFF")
+    for action in actions:
+        source_cursor.execute("DROP TABLE IF EXISTS t")
+        lines = warnings_of(action, fetch_task(source, name), source_cursor, caplog)
+        assert len(lines) == 1, action

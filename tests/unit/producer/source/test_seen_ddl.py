@@ -184,6 +184,19 @@ def test_another_character_set_is_warned_of_where_labels_have_other_letters(
     assert warned(ddl, caplog, "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4") == is_warned_of
 
 
+@pytest.mark.parametrize(
+    ("key", "is_warned_of"), [(("C",), False), (("id", "c"), False), ((), True)]
+)
+def test_numbers_that_rows_may_get_are_warned_of_unless_the_column_is_in_the_key(
+    key: tuple[str, ...], caplog: pytest.LogCaptureFixture, *, is_warned_of: bool
+) -> None:
+    """There it had AUTO_INCREMENT mostly, and gets a larger type."""
+    ddl = SeenDdl(task(), deque())
+    ddl.take(Batch([rows(Column("id", "int"), Column("C", "int"), key=key)], None, []))
+    text = "ALTER TABLE a MODIFY c BIGINT AUTO_INCREMENT"
+    assert warned(ddl, caplog, text) == is_warned_of
+
+
 def test_the_case_of_names_counts_as_it_does_at_the_server(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -54,6 +54,13 @@ def test_only_statements_that_concern_a_loaded_table_count(
     assert effects(statement(sql), LOADED, folds_names=False) == Unlogged(frozenset(replaced))
 
 
+def test_values_that_follow_from_the_session_count() -> None:
+    added = statement("ALTER TABLE orders ADD made TIMESTAMP")
+    session = replace(added.session, explicit_timestamps=False)
+    for given, refilled in ((added, set()), (replace(added, session=session), {ORDERS})):
+        assert effects(given, LOADED, folds_names=False) == Unlogged(refilled=frozenset(refilled))
+
+
 def test_the_case_of_names_counts_as_it_does_at_the_server() -> None:
     for sql in ("DROP TABLE Orders", "RENAME TABLE Shop.ORDERS TO x, y TO Orders"):
         found = effects(statement(sql), LOADED, folds_names=True)
@@ -118,7 +125,7 @@ def test_partitions_that_are_dropped_are_told_and_end_no_load(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         check([statement("ALTER TABLE parts DROP PARTITION p")], LOADED, folds_names=False)
-    assert "table shop.parts has lost partitions" in caplog.text
+    assert "table shop.parts has lost rows, as of partitions" in caplog.text
 
 
 def test_cells_that_no_event_tells_are_told(caplog: pytest.LogCaptureFixture) -> None:

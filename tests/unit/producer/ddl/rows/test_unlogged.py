@@ -88,6 +88,23 @@ def test_a_new_type_is_told_as_the_former_one_decides(sql: str, types: dict[str,
     assert found == Unlogged(retyped=retyped)
 
 
+@pytest.mark.parametrize(
+    ("definition", "is_mariadb", "type_"),
+    [
+        ("TIMESTAMP NOT NULL", True, ""),
+        ("TIMESTAMP NULL", True, "timestamp"),
+        ("TIMESTAMP NOT NULL", False, "timestamp"),
+        ("DATETIME NOT NULL", True, "datetime"),
+    ],
+)
+def test_mariadb_puts_the_time_in_place_of_null(
+    definition: str, type_: str, *, is_mariadb: bool
+) -> None:
+    session = Session(sql_mode=STRICT, is_mariadb=is_mariadb)
+    found = unlogged(f"ALTER TABLE a MODIFY x {definition}".encode(), "s", session)
+    assert found == Unlogged(retyped=frozenset({Retyped(A, "x", type_)}))
+
+
 def test_another_character_set_keeps_texts_but_for_labels() -> None:
     sql = b"ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4"
     found = unlogged(sql, "s", Session(sql_mode=STRICT))
@@ -103,9 +120,11 @@ def test_another_character_set_keeps_texts_but_for_labels() -> None:
         ("ALTER IGNORE TABLE a MODIFY x VARCHAR(3)", STRICT),
         ("ALTER IGNORE TABLE a CONVERT TO CHARSET latin1", STRICT),
         ("ALTER TABLE a MODIFY x VARCHAR(3)", STRICT | PAD_CHAR_TO_FULL_LENGTH),
+        ("ALTER TABLE a DROP PRIMARY KEY, ADD CONSTRAINT PRIMARY KEY (x)", 0),
     ],
 )
 def test_without_strict_mode_any_type_and_character_set_can_cut_cells(sql: str, mode: int) -> None:
+    """And NULL in a column becomes a value if it gets into the primary key."""
     assert unlogged(sql.encode(), "s", Session(sql_mode=mode)) == CUT
 
 
@@ -146,3 +165,45 @@ def test_other_statements_leave_rows_as_they_are_or_log_them(sql: str) -> None:
 )
 def test_a_statement_that_is_cut_off_is_not_understood(sql: str) -> None:
     assert unlogged(sql.encode(), "s") is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("ALTER TABLE a DROP SYSTEM VERSIONING", TRIMMED),
+        ("ALTER TABLE a ADD SYSTEM VERSIONING", REFILLED),
+        ("ALTER TABLE a ENGINE=BLACKHOLE", TRIMMED),
+        ("ALTER TABLE a COMMENT 'x' ENGINE 'blackhole', ADD c INT", TRIMMED),
+        ("ALTER TABLE a ADD x INT PRIMARY KEY", REFILLED),
+        ("ALTER TABLE a ADD x INT KEY", REFILLED),
+        ("ALTER TABLE a ADD x INT, DROP PRIMARY KEY, ADD PRIMARY KEY (id, `X`)", REFILLED),
+        ("ALTER TABLE a ADD (x INT, CONSTRAINT p PRIMARY KEY (x))", REFILLED),
+    ],
+)
+def test_rows_that_go_and_values_that_come_without_a_default(sql: str, expected: Unlogged) -> None:
+    assert unlogged(sql.encode(), "s", Session(sql_mode=STRICT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("definition", "is_explicit", "expected"),
+    [
+        ("TIMESTAMP", False, REFILLED),
+        ("timestamp(3) COMMENT 'NULL'", None, REFILLED),
+        ("TIMESTAMP", True, Unlogged()),
+        ("TIMESTAMP NULL", False, Unlogged()),
+        ("TIMESTAMP NULL DEFAULT NULL", None, Unlogged()),
+        ("DATETIME", False, Unlogged()),
+    ],
+)
+def test_a_timestamp_has_a_value_where_it_is_not_nullable_by_default(
+    definition: str, expected: Unlogged, *, is_explicit: bool | None
+) -> None:
+    session = Session(sql_mode=STRICT, explicit_timestamps=is_explicit)
+    assert unlogged(f"ALTER TABLE a ADD ts {definition}".encode(), "s", session) == expected
+
+
+@pytest.mark.parametrize("attribute", ["AUTO_INCREMENT", "auto_increment UNIQUE"])
+def test_rows_without_a_number_may_get_one(attribute: str) -> None:
+    sql = f"ALTER TABLE a MODIFY x INT {attribute}"
+    found = unlogged(sql.encode(), "s", Session(sql_mode=STRICT))
+    assert found == Unlogged(retyped=frozenset({Retyped(A, "x", "int", is_numbered=True)}))
