@@ -86,10 +86,17 @@ def _creates_table(gap: bytes) -> bytes:
     return rb"CREATE" + gap + rb"+(?:OR" + gap + rb"+REPLACE" + gap + rb"+)?TABLE\b"
 
 
+def _changes_tables(gap: bytes) -> bytes:
+    verb = rb"(?:ALTER|DROP|RENAME|CREATE" + gap + rb"+OR" + gap + rb"+REPLACE)" + gap + rb"+"
+    return verb + rb"(?:(?:ONLINE|IGNORE)" + gap + rb"+)*(?:TABLES?|DATABASE|SCHEMA)\b"
+
+
 # Statements that change rows when logged as text; SELECT and DO through the functions they call.
 ROW_STATEMENT = _statement(_changes_rows)
 CREATE_TABLE = _statement(_creates_table)
 TRUNCATE = _statement(lambda _: rb"TRUNCATE\b")
+# Statements that change or replace tables which are there already, none of a session alone.
+CHANGES_TABLES = _statement(_changes_tables)
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
 COMMIT = re.compile(rb"COMMIT", re.IGNORECASE)
 ROLLBACK = re.compile(rb"ROLLBACK", re.IGNORECASE)

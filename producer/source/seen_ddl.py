@@ -6,13 +6,24 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from collections.abc import Iterable, Sequence
 
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.event_types import CHANGES_TABLES
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.ddl.named_tables import named
 from cdcbus.producer.ddl.rows.known_tables import KnownTables
 from cdcbus.producer.ddl.rows.unlogged import unlogged
 from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_changes import (
+    Altered,
+    Change,
+    Created,
+    Dropped,
+    Renamed,
+    SchemaDropped,
+    Unread,
+)
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.source.row_events import Batch, Rows
 from cdcbus.producer.table_filter import TableFilter
@@ -21,6 +32,7 @@ LOG = logging.getLogger(__name__)
 KEPT = 200  # until the reporter takes them
 Seen = tuple[float, str]
 """The time, in epoch seconds, and a sentence without the statement's text: that may hold values."""
+_UNREAD = "\ufffd"  # in names, for a byte of a character that is not known
 
 
 class SeenDdl:
@@ -41,7 +53,7 @@ class SeenDdl:
         for statement in batch.ddl:
             changed = changes(statement.sql, statement.schema, statement.session)
             if statement.has_happened:
-                self._warn(statement)
+                self._warn(statement, changed)
             self._note(statement)
             self._tables.follow(changed)
 
@@ -59,10 +71,12 @@ class SeenDdl:
             sentence = f"{subject} before {statement.end}: {how}"
             self._seen.append((time.time(), sentence))
 
-    def _warn(self, statement: Statement) -> None:
+    def _warn(self, statement: Statement, changed: Sequence[Change]) -> None:
         """Logs what a statement does to rows without an event that would bring it to targets."""
         found = unlogged(statement.sql, statement.schema, statement.session)
         if found is None:
+            if CHANGES_TABLES.match(statement.sql):
+                self._warn_of_unread(statement, changed)
             return
         effects = (
             (found.replaced, "drops the table, or gives its name other rows"),
@@ -81,6 +95,38 @@ class SeenDdl:
         for schema in sorted(found.schemas):
             self._warn_of_schema(schema, statement)
 
+    def _warn_of_unread(self, statement: Statement, changed: Sequence[Change]) -> None:
+        """Warns of each table that a statement may change which is not understood."""
+        is_open = False
+        for change in changed:
+            if isinstance(change, SchemaDropped):
+                self._warn_of_schema(change.schema, statement)
+            for table in _tables_of(change):
+                if _UNREAD in str(table):
+                    is_open |= self._may_accept_any(table.schema)
+                else:
+                    self._warn_of(table, statement, "is not understood, and may change its rows")
+            is_open |= isinstance(change, Unread) and self._may_name(change.words, statement)
+        if is_open:
+            LOG.warning(
+                "DDL before %s is not understood: it may change rows of tables that this task "
+                "reads, of which the binlog has no row events, so targets keep what they had. Look "
+                "at the statement by mysqlbinlog, and compare the tables that it names by cdcbus "
+                "verify of their consumer task, which can also repair them",
+                statement.end,
+            )
+
+    def _may_name(self, words: Iterable[str] | None, statement: Statement) -> bool:
+        """Whether a statement of these words may name a table that the task reads."""
+        if words is None:
+            return True
+        schemas = {statement.schema, *filter(self._filter.may_accept_any, words)}
+        names = (TableId(schema, word) for schema in schemas for word in words)
+        return any(map(self._filter.accepts, names))
+
+    def _may_accept_any(self, schema: str) -> bool:
+        return _UNREAD in schema or self._filter.may_accept_any(schema)
+
     def _warn_of(self, table: TableId, statement: Statement, effect: str) -> None:
         if not self._filter.accepts(table):
             return
@@ -94,7 +140,7 @@ class SeenDdl:
         )
 
     def _warn_of_schema(self, schema: str, statement: Statement) -> None:
-        if not self._filter.may_accept_any(schema):
+        if not self._may_accept_any(schema):
             return
         LOG.warning(
             "%s.*: DDL before %s drops all tables of the schema, and the binlog has no row "
@@ -103,3 +149,12 @@ class SeenDdl:
             schema,
             statement.end,
         )
+
+
+def _tables_of(change: Change) -> tuple[TableId, ...]:
+    match change:
+        case Altered(table) | Created(table) | Dropped(table):
+            return (table,)
+        case Renamed(table, to):
+            return table, to
+    return ()

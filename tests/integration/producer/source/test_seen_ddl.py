@@ -27,6 +27,7 @@ def warnings_of(
     task: FetchTask,
     cursor: Cursor,
     caplog: pytest.LogCaptureFixture,
+    client: str = "utf8mb4",
 ) -> list[str]:
     """What is said of an ALTER TABLE behind a row."""
     caplog.clear()
@@ -34,7 +35,9 @@ def warnings_of(
     cursor.execute("SET sql_mode = 'STRICT_TRANS_TABLES'")
     cursor.execute(CREATED)
     cursor.execute("INSERT INTO t (name, code) VALUES ('ab', 'abc')")
+    cursor.execute(f"SET NAMES {client}")
     cursor.execute(f"ALTER TABLE t {action}")
+    cursor.execute("SET NAMES utf8mb4")
     ddl = SeenDdl(task, deque())
     for batch in read_batches(task, start, position(cursor)):
         ddl.take(batch)
@@ -93,3 +96,20 @@ def test_what_a_server_does_to_rows_without_an_event_is_warned_of(
         source_cursor.execute("DROP TABLE IF EXISTS t")
         lines = warnings_of(action, fetch_task(source, name), source_cursor, caplog)
         assert len(lines) == 1, action
+
+
+@pytest.mark.parametrize(
+    ("action", "is_warned_of"),
+    [("ADD x INT NOT NULL DEFAULT 1 COMMENT '数量'", True), ("ADD x INT", False)],
+)
+def test_a_statement_of_bytes_that_may_be_any_characters_is_warned_of(
+    action: str,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_warned_of: bool,
+) -> None:
+    lines = warnings_of(action, fetch_task(source, name), source_cursor, caplog, "binary")
+    assert ["is not understood" in line for line in lines] == [True] * is_warned_of

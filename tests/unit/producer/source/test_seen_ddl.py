@@ -30,9 +30,10 @@ def task(filter_: FilterConfig = ONE, *, definitions: bool = False) -> FetchTask
     )
 
 
-def statement(text: str) -> Statement:
+def statement(text: str, sql_mode: int = STRICT, *, is_exact: bool = True) -> Statement:
     end = BinlogCoordinates("bin.1", 500)
-    return Statement(end, 7, "s", text.encode(), Session(sql_mode=STRICT))
+    session = Session(sql_mode=sql_mode, is_exact=is_exact)
+    return Statement(end, 7, "s", text.encode(), session)
 
 
 def rows(*columns: Column, key: tuple[str, ...] = ()) -> Rows:
@@ -232,3 +233,49 @@ def test_a_schema_that_is_dropped_is_warned_of(
     seen("DROP DATABASE s", filter_=filter_)
     lines = [line for line in caplog.messages if line.startswith("s.*: DDL before bin.1:500 drops")]
     assert len(lines) == is_warned_of
+
+
+@pytest.mark.parametrize(
+    ("text", "subjects"),
+    [
+        ("ALTER TABLE a ADD c INT NOT NULL DEFAULT 1 COMMENT '数量'", ["s.a"]),
+        ("DROP TABLE a, b /* 数 */", ["s.a"]),
+        ("DROP TABLE `数`", ["DDL"]),
+        ("RENAME TABLE a TO `数`", ["s.a", "DDL"]),
+        ("DROP DATABASE s /* 数 */", ["s.*"]),
+        ("CREATE OR REPLACE TABLE a (c INT COMMENT '数')", ["s.a"]),
+        ("ALTER\u00a0TABLE a ADD c INT DEFAULT 1", ["DDL"]),
+        ("ALTER IGNORE TABLE a (数)", ["s.a"]),
+        ("DROP TABLE IF EXISTS a garbage /* 数 */", ["DDL"]),
+        ("DROP TABLE IF EXISTS s.b garbage /* 数 */", []),
+        ("DROP TABLE o.a garbage", []),
+        ("ALTER TABLE b ADD c INT DEFAULT 1 COMMENT '数量'", []),
+        ("ALTER TABLE o.`数` ADD c INT DEFAULT 1", []),
+        ("DROP DATABASE o /* 数 */", []),
+        ("CREATE TABLE a (c INT COMMENT '数')", []),
+        ("CREATE DATABASE s /* 数 */", []),
+        ("CREATE INDEX i ON a (c) COMMENT '数'", []),
+        ("DROP TEMPORARY TABLE a /* 数 */", []),
+        ("DROP /*!40005 TEMPORARY */ TABLE a /* 数 */", []),
+        ("CREATE DEFINER=`u`@`h` PROCEDURE p() BEGIN DROP TABLE a; /* 数 */ END", []),
+        ("CREATE PROCEDURE p() BEGIN\u00a0DROP TABLE a; END", []),
+        ("CREATE OR REPLACE VIEW v AS SELECT '数'", []),
+        ("DROP VIEW `数`", []),
+        ("GRANT SELECT ON a TO '数'", []),
+        ("CREATE USER '数'", []),
+        ("ALTER USER '数' IDENTIFIED BY 'TABLE'", []),
+        ("SET PASSWORD FOR '数' = 'x'", []),
+        ("ANALYZE TABLE `数`", []),
+        ("TRUNCATE TABLE `数`", []),
+        ("FLUSH TABLES `数`", []),
+    ],
+)
+def test_a_statement_that_is_not_understood_is_warned_of_where_it_may_change_rows(
+    text: str, subjects: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with SET NAMES binary, where a byte may be any character."""
+    ddl = SeenDdl(task(), deque())
+    of_it = statement(text, is_exact=text.isascii() or "\u00a0" in text)
+    ddl.take(Batch([], None, [], ddl=(of_it,)))
+    assert [line.split()[0].rstrip(":") for line in caplog.messages] == subjects
+    assert all("DDL before bin.1:500 " in line for line in caplog.messages)
