@@ -18,12 +18,13 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import click
 from rich.console import Console
@@ -181,8 +182,22 @@ def worse(found: dict[str, Found], stored: dict[str, float]) -> list[str]:
 
 def keep(found: dict[str, Found], file: Path) -> None:
     """Writes all values, with the machine and the versions, as JSON."""
-    values = {name: each.values for name, each in found.items()}
-    file.write_text(json.dumps({"machine": machine(), "figures": values}, indent=1) + "\n")
+    kept = {
+        "machine": machine(),
+        "units": {name: each.figure.unit for name, each in found.items() if each.figure.unit},
+        "figures": {name: each.values for name, each in found.items()},
+    }
+    file.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def as_markdown(kept: Mapping[str, Any]) -> str:
+    """What `keep` wrote, as the table of docs/benchmarks.md."""
+    lines = ["| figure | unit | least | median | most | bar |", "|---|---|--:|--:|--:|--:|"]
+    for name, values in kept["figures"].items():
+        numbers = map(_number, (min(values), median(values), max(values)))
+        cells = [name, kept["units"].get(name, "ratio"), *numbers, BARS.get(name, "")]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 @click.command()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tests.bench import __main__ as bench
+from tests.bench.__main__ import as_markdown
 from tests.bench.figures import FIGURES, Figure, tell, told
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_figures_are_told_to_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,3 +59,10 @@ def test_a_ratio_that_is_worse_than_the_stored_one_is_an_error(
     assert answer.exit_code == code, answer.output
     assert ("rate: 1 at best, stored is 4" in answer.output) is bool(code)
     assert f'"rate": [\n   {rate},' in kept.read_text()
+
+
+def test_the_table_of_the_docs_is_that_of_the_figures_beside_it() -> None:
+    kept = json.loads((DOCS / "benchmarks.json").read_text(encoding="utf-8"))
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    assert as_markdown(kept) in page
+    assert {len(values) for values in kept["figures"].values()} == {5}
