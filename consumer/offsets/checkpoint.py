@@ -54,8 +54,8 @@ class StoredPositions:
     def other_topics(self) -> list[str]:
         """The topics that the task has read, and does not read now. Raises PositionUnavailable."""
         # Each store knows all the others.
-        store = next(iter(self._stores.values()))
-        return [topic for topic in store.others() if topic not in self._stores]
+        others = next((store.others() for store in self._stores.values()), ())
+        return [topic for topic in others if topic not in self._stores]
 
     def edit(self) -> PositionConflict | None:
         """Returns the conflict where somebody else has set a position since it was last read or
