@@ -5,7 +5,8 @@ always 0, as there are no batches), then ours: `file`, `pos`, `row` (number in t
 `serverId`, `txLast`, `epoch` before all others (`plugins/epoch.py`), `snapshot` in records that a
 snapshot sends, and `described` (false) where the row was read from a record that does not show all
 columns. Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed columns' values
-before an UPDATE. The format is canal's `FlatMessage`.
+before an UPDATE, null where none is known; `unknown` names the columns whose value before is not
+known though `data` has one. The format is canal's `FlatMessage`.
 
 A record without `txLast` is canal's own: its values are read as canal renders them, see
 `cdcbus.plugins.converters.canal_values`. It has the columns that the source logged after the
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache, partial
@@ -33,7 +34,13 @@ from cdcbus.plugins.converters.canal_values import (
     rendered,
     sql_types,
 )
-from cdcbus.plugins.converters.json_cells import cells, parsed, time_us, whole_number
+from cdcbus.plugins.converters.json_cells import (
+    are_names,
+    cells,
+    parsed,
+    time_us,
+    whole_number,
+)
 from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.mysql.sql_types import GEOMETRIES
@@ -67,7 +74,17 @@ _LAST = b'"txLast":true,'
 _NOT_LAST = b'"txLast":false,'
 # The number of java.sql.Types for a column whose type is not given.
 _VARCHAR = 12
-OUR_KEYS = {"described", "epoch", "file", "pos", "row", "serverId", "snapshot", "txLast"}
+OUR_KEYS = {
+    "described",
+    "epoch",
+    "file",
+    "pos",
+    "row",
+    "serverId",
+    "snapshot",
+    "txLast",
+    "unknown",
+}
 
 
 @lru_cache(maxsize=1000)
@@ -119,6 +136,8 @@ class CanalRow:
         message["database"] = table.id.schema
         if not table.is_described:
             message["described"] = False
+        if unknown := _unknown(table, change.before or (), change.after or ()):
+            message["unknown"] = unknown
         message |= {
             "es": origin.commit_ms,
             "file": origin.file,
@@ -148,23 +167,27 @@ class CanalRow:
         message["mysqlType"] = mysql_types(table)
         message["sqlType"] = _type_numbers(table)
         message["pkNames"] = list(table.key) or None
-        if change.op is Op.UPDATE:
+        if change.op is Op.UPDATE and change.before:
             message["old"] = [_changed(change.before, change.after)]
         return message
 
-    def template(self, table: Table, op: Op) -> RecordTemplate | None:
+    def template(
+        self, table: Table, op: Op, before: Collection[str] = (), after: Collection[str] = ()
+    ) -> RecordTemplate | None:
         """The template of the messages that `to_bytes` writes."""
         database = _json(table.id.schema)
         name = _json(table.id.table)
         key = _json(list(table.key) or None)
         types = _json(mysql_types(table))
         numbers = _json(_type_numbers(table))
-        is_update = op is Op.UPDATE
-        old, old_end = ("[", "]") if is_update else ("null", "")
+        has_old = op is Op.UPDATE and bool(before)
+        old, old_end = ("[", "]") if has_old else ("null", "")
         # Fixed text is named after the values on both sides: `to_es` ends before `es`.
         start = '"data":['
-        described = "" if table.is_described else ',"described":false'
-        to_es = f'],"database":{database}{described},"es":'
+        marks = "" if table.is_described else ',"described":false'
+        if unknown := _unknown(table, before, after):
+            marks += f',"unknown":{_json(unknown)}'
+        to_es = f'],"database":{database}{marks},"es":'
         gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":{old}'
         old_to_pos = f'{old_end},"pkNames":{key},"pos":'
         server_to_ts = f',"sql":"","sqlType":{numbers},"table":{name},"ts":'
@@ -181,11 +204,11 @@ class CanalRow:
             to_row = f'{old_to_pos}{origin.pos},"row":'
             mark = ',"snapshot":true' if origin.is_snapshot else ""
             to_last = f',"serverId":{origin.server_id}{mark}{server_to_ts}{now_ms},"txLast":'
-            if is_update:
+            if has_old:
                 return head, to_old, to_row, to_last, end
             return head, to_old + to_row, to_last, end
 
-        if is_update:
+        if has_old:
             return RecordTemplate(
                 (Placeholder.AFTER, Placeholder.OLD, Placeholder.ROW, Placeholder.IS_LAST), texts
             )
@@ -214,14 +237,25 @@ class CanalCompat(CanalRow):
 
     marks_snapshots = False
 
-    def template(self, table: Table, op: Op) -> RecordTemplate | None:
+    def template(
+        self, table: Table, op: Op, before: Collection[str] = (), after: Collection[str] = ()
+    ) -> RecordTemplate | None:
         """None, as each value must be looked at."""
         return None
 
     def message(self, change: RowChange) -> dict[str, Any]:
         """The message that `to_bytes` writes. Raises ConversionError for an ENUM or SET label that
-        the column's type does not have."""
+        the column's type does not have, and for an UPDATE read from another record that holds only
+        some of the old cells. Of a source's own rows canal writes what it does not know as
+        unchanged, too."""
         table = change.table
+        unknown = _unknown(table, change.before or (), change.after or ())
+        if unknown and not table.is_described:
+            raise ConversionError(
+                f"an UPDATE of {table.id} comes without column {', '.join(unknown)} of the old "
+                "row, which canalCompat can only write as unchanged: write canalRow or oggJson, or "
+                "let the source log full row images"
+            )
         before = _rendered(table, change.before)
         after = _rendered(table, change.after)
         message = super().message(replace(change, before=before, after=after))
@@ -256,8 +290,8 @@ def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     data = value.index(_DATA) + len(_DATA)
     data_end = value.index(b'],"database":')
     old = old_end = data_end
-    if value.endswith(b'"type":"UPDATE"}'):
-        old = value.index(_OLD, data_end) + len(_OLD)
+    if (found := value.find(_OLD, data_end)) >= 0:
+        old = found + len(_OLD)
         old_end = value.index(b'],"pkNames":', old)
     return (
         value[:data],
@@ -300,6 +334,24 @@ def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
         if name not in after or after[name] != value:
             changed[name] = value
     return changed
+
+
+def _unknown(table: Table, before: Collection[str], after: Collection[str]) -> list[str]:
+    """Of an UPDATE whose images have these columns: those that a reader would take for unchanged
+    though the image before lacks them; none if it has no column, as `old` is null then."""
+    if not before:
+        return []
+    names = [name for name in after if name not in before]
+    if table.is_described and _is_minimal(table, after):
+        return [name for name in names if name in table.key]
+    return names
+
+
+def _is_minimal(table: Table, after: Collection[str]) -> bool:
+    """Whether the columns after an UPDATE show that the source logs only what a statement sets
+    (binlog_row_image=MINIMAL): NOBLOB leaves out columns of large types only, in both rows."""
+    missing = [column for column in table.columns if column.name not in after]
+    return not all(_LARGE.match(column.mysql_type) for column in missing)
 
 
 def _table(message: Mapping[str, Any], zone: tzinfo | None) -> tuple[Table, dict[str, Rendering]]:
@@ -395,6 +447,9 @@ def _changes(
         raise ConversionError(f"canalRow record of {table.id}: data is not a list of rows")
     if op is Op.UPDATE and old is not None and not _pairs(old, data):
         raise ConversionError(f"canalRow record of {table.id}: old does not pair with data")
+    unknown = message.get("unknown") or []
+    if not are_names(unknown):
+        raise ConversionError(f"canalRow record of {table.id}: unknown is not a list of names")
     first = whole_number(message, "row")
     is_last = bool(message.get("txLast"))
     changes = []
@@ -411,22 +466,24 @@ def _changes(
             # Without `old` the former row is unknown.
             before = {}
             if old is not None:
-                before = _old_row(table, row, _row(old[i] or {}, readings))
+                before = _old_row(table, row, _row(old[i] or {}, readings), unknown)
         ends = is_last and i == len(data) - 1
         changes.append(RowChange(table, op, before, after, origin, first + i, ends))
     return changes
 
 
-def _old_row(table: Table, row: Row, old: Row) -> Row:
-    """The row before an UPDATE, from the row after it and the changed columns. Where the source has
-    logged only what a statement sets (binlog_row_image=MINIMAL), a column without its old cell was
-    not logged before, except those of the key."""
-    if table.is_described and len(row) < len(table.columns):
-        # NOBLOB leaves out columns of these types only, in both rows; another one has changed then.
-        missing = [each for each in table.columns if each.name not in row]
-        if not old or not all(_LARGE.match(each.mysql_type) for each in missing):
-            return {**{name: row[name] for name in table.key if name in row}, **old}
-    return {**row, **old}
+def _old_row(table: Table, row: Row, old: Row, unknown: Collection[str]) -> Row:
+    """The row before an UPDATE, from the row after it and the changed columns, without those that
+    are unknown. Where the source has logged only what a statement sets, a column without its old
+    cell was not logged before, except those of the key."""
+    kept = row
+    if unknown:
+        kept = {name: cell for name, cell in row.items() if name not in unknown}
+    # Of a row in part, earlier versions did not name what is unknown.
+    is_part = table.is_described and len(row) < len(table.columns)
+    if is_part and (_is_minimal(table, row) or not (old or unknown)):
+        kept = {name: kept[name] for name in table.key if name in kept}
+    return {**kept, **old}
 
 
 def _row(fields: dict[str, Any], readings: Mapping[str, Rendering]) -> dict[str, str | None]:

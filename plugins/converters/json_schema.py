@@ -63,7 +63,11 @@ def _canal_row(table: Table) -> dict[str, Any]:
         "txLast": _about(BOOLEAN, "whether it is the transaction's last row"),
         "type": {"enum": [*map(str, Op), *DDL_KINDS]},
     }
-    return _object({**members, **_MARKS}, list(members))
+    unknown = _about(
+        {"type": "array", "items": {"enum": list(table.names)}, "minItems": 1},
+        "columns in data whose value before the UPDATE is not known",
+    )
+    return _object({**members, **_MARKS, "unknown": unknown}, list(members))
 
 
 def _ogg_json(table: Table) -> dict[str, Any]:

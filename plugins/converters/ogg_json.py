@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache, partial
@@ -82,7 +82,9 @@ class OggJson:
             message["epoch"] = change.origin.epoch
         return orjson.dumps(message)
 
-    def template(self, table: Table, op: Op) -> RecordTemplate | None:
+    def template(
+        self, table: Table, op: Op, before: Collection[str] = (), after: Collection[str] = ()
+    ) -> RecordTemplate | None:
         """The template of the records that `to_bytes` writes."""
         name = _json(table_text(table.id))
         key = _json(list(table.key))
@@ -130,7 +132,9 @@ class PorterCompat(OggJson):
     """The `porterCompat` converter: names in upper case, as porter writes them. Reads the same
     records as `oggJson`."""
 
-    def template(self, table: Table, op: Op) -> RecordTemplate | None:
+    def template(
+        self, table: Table, op: Op, before: Collection[str] = (), after: Collection[str] = ()
+    ) -> RecordTemplate | None:
         """None, as names are changed in each image."""
         return None
 

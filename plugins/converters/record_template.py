@@ -3,7 +3,7 @@ the placeholders between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol, runtime_checkable
@@ -42,7 +42,9 @@ class TemplateConverter(Converter, Protocol):
     """A converter whose records of one table and operation follow a template, with the same bytes
     as `to_bytes`."""
 
-    def template(self, table: Table, op: Op) -> RecordTemplate | None:
+    def template(
+        self, table: Table, op: Op, before: Collection[str] = (), after: Collection[str] = ()
+    ) -> RecordTemplate | None:
         """The template of INSERT, UPDATE or DELETE records of a table; None when `to_bytes` alone
-        can write them."""
+        can write them. `before`, `after`: the columns of an UPDATE's images, in order."""
         ...

@@ -12,7 +12,7 @@ If the compiled part is available (`native.py`), it replaces the functions.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.converters.record_template import TemplateConverter
@@ -137,14 +137,21 @@ class TableWriter:
     def _shape(self, found: Layout) -> Shape | None:
         if not isinstance(self._converter, TemplateConverter):
             return None
-        template = self._converter.template(self._columns.table, found.op)
-        if template is None:
-            return None
         first = present(found.first, self._table)
         second = present(found.second, self._table)
+        template = self._converter.template(
+            self._columns.table, found.op, self._written(first), self._written(second)
+        )
+        if template is None:
+            return None
         shape = Shape(found, template, first, second)
         shape.plan = self._plan(shape)
         return shape
+
+    def _written(self, numbers: Sequence[int]) -> list[str]:
+        """The names in records of an image's columns."""
+        names = [name for number in numbers if (name := self._columns.names[number]) is not None]
+        return names + [computed.name for computed in self._columns.computed]
 
     def _plan(self, shape: Shape) -> Plan | None:
         """Makes the compiled part's plan; None if the functions must write the records."""

@@ -2,12 +2,15 @@
 
 from collections import Counter
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.consumer.merge.fold import merge
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Row, RowChange, Table, TableId
 
@@ -122,6 +125,25 @@ def test_equal_rows_are_not_merged_into_one() -> None:
             may_insert=False,
         )
     ]
+
+
+@pytest.mark.parametrize("before", [None, {}, {"a": "1"}])
+def test_an_old_row_that_is_not_known_is_refused_also_after_it_was_forwarded(
+    before: Row | None,
+) -> None:
+    """As GoldenGate writes it without GETUPDATEBEFORES: taken for unchanged, the row would be
+    there twice."""
+    members = {
+        "table": "shop.t",
+        "op_type": "U",
+        "before": before,
+        "after": {**row("1", "2"), "c": "3"},
+    }
+    [read] = OggJson().from_bytes(orjson.dumps(members))
+    [forwarded] = CanalRow().from_bytes(CanalRow().to_bytes(read))
+    for each in (read, forwarded):
+        with pytest.raises(DataError, match=r"UPDATE comes without column .*b.* of the old row"):
+            merged(each)
 
 
 @pytest.mark.parametrize("op", [Op.UPDATE, Op.DELETE])

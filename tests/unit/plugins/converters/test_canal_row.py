@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.converters.canal_row import CanalCompat, CanalRow
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableDdl, TableId
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
 from tests.unit.plugins.converters.rows import changes
 
 CONVERTER = CanalRow()
@@ -65,8 +65,16 @@ LOGGED = Table(
         ({"id": "1"}, {"id": "2", "pic": "x"}),
         ({"id": "1"}, {"code": "B", "pic": "x"}),
         ({"id": "1", "code": "A"}, {"id": "1", "code": "B"}),
+        ({"id": "1"}, {"id": "1", "code": "B", "pic": "x"}),
+        ({"id": "1"}, {"id": "2", "code": "B"}),
+        ({"id": "1", "code": "A"}, {"id": "1", "code": "A", "pic": "x"}),
+        ({"code": "A"}, {"id": "1", "code": "A"}),
+        ({}, {"id": "1", "code": "B", "pic": "x"}),
     ],
-    ids=["MINIMAL", "key set, too", "key changed", "large one set", "NOBLOB"],
+    ids=[
+        *("MINIMAL", "key set, too", "key changed", "large one set", "NOBLOB"),
+        *("REPLACE", "all but large ones set", "NOBLOB, large one set", "key set only", "nothing"),
+    ],
 )
 def test_an_old_row_in_part_is_read_as_it_was_logged(
     before: dict[str, str | None], after: dict[str, str | None]
@@ -74,6 +82,39 @@ def test_an_old_row_in_part_is_read_as_it_was_logged(
     change = RowChange(LOGGED, Op.UPDATE, before, after, ORIGIN)
     [found] = CONVERTER.from_bytes(CONVERTER.to_bytes(change))
     assert (found.before, found.after) == (before, after)
+
+
+@given(changes(may_lack_columns=True), st.booleans(), st.data())
+def test_no_old_cell_is_made_up(change: RowChange, is_described: bool, data: st.DataObject) -> None:
+    """Whatever the images lack, and whatever the record tells of the table."""
+    if change.before and change.after:
+        lacking = st.sets(st.sampled_from(sorted(change.after)))
+        before = _without(change.before, data.draw(lacking))
+        after = _without(change.after, data.draw(lacking))
+        change = replace(change, before=before, after=after)
+    change = replace(change, table=replace(change.table, is_described=is_described))
+    [found] = CONVERTER.from_bytes(CONVERTER.to_bytes(change))
+    assert found.after == change.after
+    assert (found.before or {}).items() <= (change.before or {}).items()
+    # As far as a row is whole after the change, it is read as it was before.
+    if change.after and len(change.after) == len(change.table.columns):
+        assert found.before == change.before
+
+
+def _without(row: Row, names: set[str]) -> Row:
+    return {name: cell for name, cell in row.items() if name not in names}
+
+
+@pytest.mark.parametrize("before", [{"id": "1"}, {}], ids=["part", "nothing"])
+def test_old_rows_in_part_are_joined(before: Row) -> None:
+    of_one = RowChange(TABLE, Op.UPDATE, before, {"id": "1", "note": "a"})
+    both = [of_one, replace(of_one, row=1, is_last=True)]
+    assert CONVERTER.from_bytes(CONVERTER.joined(list(map(CONVERTER.to_bytes, both)))) == both
+
+
+def test_what_is_unknown_is_a_list_of_names() -> None:
+    with pytest.raises(ConversionError, match=r"shop\.orders: unknown is not a list of names"):
+        read(type="UPDATE", old=[{}, {}], unknown="note")
 
 
 def test_an_update_is_written_with_all_of_canal_s_members_and_ours() -> None:

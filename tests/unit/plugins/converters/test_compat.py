@@ -114,6 +114,22 @@ def test_a_label_with_a_backslash_is_not_read_from_canal() -> None:
         )
 
 
+def test_old_cells_that_are_not_known_are_not_forwarded_as_unchanged() -> None:
+    """canal has no form for them."""
+    table = Table(TableId("s", "t"), (Column("id", "int", 4), Column("n", "int", 4)), ("id",))
+    forwarded = replace(table, is_described=False)
+    whole: Row = {"id": "1", "n": "2"}
+    with pytest.raises(ConversionError, match=r"UPDATE of s\.t comes without column n of the old"):
+        CanalCompat().to_bytes(RowChange(forwarded, Op.UPDATE, {"id": "1"}, whole))
+    for known in ({}, {"id": "1", "n": "3"}):
+        update = RowChange(forwarded, Op.UPDATE, known, whole)
+        [found] = CanalCompat().from_bytes(CanalCompat().to_bytes(update))
+        assert found.before == known
+    # Of a source's own row canal writes the same.
+    own = CanalCompat().message(RowChange(table, Op.UPDATE, {"id": "1"}, whole))
+    assert (own["old"], "unknown" in own) == ([{}], False)
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_java_s_text_of_a_float_is_the_same_number(number: float) -> None:
     text = java_float(repr(number))

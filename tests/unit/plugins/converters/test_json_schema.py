@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,7 @@ from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableDdl, TableId
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
 from tests.unit.plugins.converters.rows import changes
 
 VALIDATOR = import_module("jsonschema").Draft202012Validator
@@ -37,6 +38,12 @@ def test_every_record_is_valid(name: str, change: RowChange) -> None:
     ]
     if None not in cells and change.op is not Op.TRUNCATE:
         VALIDATOR(json_schema(change.table, name)).validate(written(name, change))
+
+
+@pytest.mark.parametrize("before", [{"id": "1"}, {}], ids=["part", "nothing"])
+def test_a_whole_row_whose_old_one_is_not_known_is_valid(before: Row) -> None:
+    record = written("canalRow", replace(UPDATE, before=before))
+    VALIDATOR(json_schema(TABLE, "canalRow")).validate(record)
 
 
 @NAMES

@@ -13,6 +13,7 @@ from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.record_key import NEW_KEY, OLD_KEY
+from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.cells.expression import Expression, Reference, constant
 from cdcbus.plugins.transform.cells.mask import Mask
@@ -153,6 +154,22 @@ def test_what_does_not_tell_of_all_columns_says_so_in_canal_rows_too() -> None:
         [(_, _, value)] = written(RecordTransform(Mapper([]), config()), update)
         [read] = CanalRow().from_bytes(json.dumps(value).encode())
         assert read.table == replace(table, has_old_rows=is_described)
+
+
+@pytest.mark.parametrize("is_described", [True, False])
+@pytest.mark.parametrize("before", [{}, {"id": "7"}, {"id": "7", "name": "Eve"}])
+@pytest.mark.parametrize("converter", ["oggJson", "porterCompat", "canalRow"])
+def test_an_old_cell_that_is_not_known_is_not_known_after_a_hop(
+    converter: str, before: Row, is_described: bool
+) -> None:
+    """As of GoldenGate without GETUPDATEBEFORES, of canal's `old: null`."""
+    table = replace(ORDERS, is_described=is_described)
+    transform = RecordTransform(Mapper([]), config(converter))
+    [(_, _, value)] = written(transform, change(Op.UPDATE, before, ROW, table))
+    [read] = make_converter(converter).from_bytes(json.dumps(value).encode())
+    assert read.before is not None
+    found = {name.lower(): cell for name, cell in read.before.items()}
+    assert found == before
 
 
 def test_an_update_without_the_columns_of_the_key_stops() -> None:
