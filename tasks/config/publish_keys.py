@@ -4,11 +4,17 @@ KAFKA_SYNC."""
 from __future__ import annotations
 
 from cdcbus.plugins.kafka.client.options import Client
-from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
+from cdcbus.plugins.kafka.config import KeyRule, PublishConfig, TopicRule
 from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.tasks.config.kafka_options import KafkaOptions
 from cdcbus.tasks.config.keys.task import find_key
-from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS, TOPIC_RULES, is_regex
+from cdcbus.tasks.config.keys.topics import (
+    KEY_RULES,
+    NEW_TOPICS,
+    TOPIC_RULES,
+    is_misread,
+    is_regex,
+)
 from cdcbus.tasks.config.keys.types import BYTES, FLAG, NAMES, TEXT
 from cdcbus.tasks.config.settings import Settings
 
@@ -31,12 +37,25 @@ def publish_config(
         partition_keys=keys,
         kafka_options=_options(settings, given),
         queue_bytes=settings.get("loader.source.queueBytes", BYTES) or 0,
-        topic_rules=settings.get("loader.source.dynamicTopic", TOPIC_RULES) or (),
+        topic_rules=_topic_rules(settings),
         new_topics=settings.get("loader.source.createTopic", NEW_TOPICS),
         dead_letter_topic=dead_letter_topic,
         transactional_id=transactional_id,
         key_rules=patterns + (settings.get("loader.source.partitionHash", KEY_RULES) or ()),
     )
+
+
+def _topic_rules(settings: Settings) -> tuple[TopicRule, ...]:
+    name = "loader.source.dynamicTopic"
+    rules = settings.get(name, TOPIC_RULES) or ()
+    for rule in filter(is_misread, rules):
+        settings.warn(
+            name,
+            rf"{rule.regex!r} is compared with names of schemas, as it has no \. in it, and its "
+            r"dot stands for any character; for tables, write \\. between schema and table; "
+            r"example: loader.source.dynamicTopic=shop\\.orders_[0-9]+",
+        )
+    return rules
 
 
 def _converter(settings: Settings) -> str:

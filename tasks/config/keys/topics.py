@@ -12,6 +12,7 @@ from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.tasks.config.keys.types import ValueType
 
 PRIMARY_KEY = "$pk$"
+_BARE_DOT = re.compile(r"(?<!\[)\.(?![*+?{]|$)")
 
 
 def _items(text: str) -> Iterator[str]:
@@ -30,9 +31,22 @@ def _rules(text: str) -> tuple[TopicRule, ...]:
             raise ValueError("not a regular expression")
         if not regex:
             raise ValueError("no table")
+        if _is_literal(regex):
+            regex = regex.replace(".", r"\.")
         # With an escaped dot a rule is for tables, else for schemas, as in canal.
         rules.append(TopicRule(regex, r"\." in regex, topic))
     return tuple(rules)
+
+
+def _is_literal(text: str) -> bool:
+    """Whether canal compares a text with names as it is: its dot is none of a pattern."""
+    return not is_pattern(text) and "$" not in text
+
+
+def is_misread(rule: TopicRule) -> bool:
+    """Whether a rule for schemas looks as if it were meant for tables: one of its dots, which stand
+    for any character, is followed by more of a name. `[.]` is the dot in a schema's own name."""
+    return not rule.names_tables and _BARE_DOT.search(rule.regex) is not None
 
 
 def is_regex(text: str) -> bool:

@@ -14,7 +14,7 @@ from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.kafka.topics import Topics, named_topics
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES
+from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES, is_misread
 from cdcbus.tasks.config.keys.types import ValueType
 from tests.support.servers.silent_server import silent_server
 
@@ -45,10 +45,47 @@ def topic(rules: str, table: str) -> str:
         (r"a:shop\.o.*,b:shop\.orders", "shop.orders", "a"),
         (r"a:shop\.orders; b:shop\.stock", "shop.stock", "b"),
         ("", "shop.orders", "rest"),
+        # a plain name's dot is no wildcard
+        ("a:shop.orders", "shop.orders", "a"),
+        ("shop.orders", "Shop.Orders", "shop_orders"),
+        ("a:shop.orders", "shop.orders2", "rest"),
+        ("a:shop,b:shop.orders", "shop.orders", "b"),
+        ("a:shop.a-b", "shop.a-b", "a"),
+        ("shop.orders_[0-9]+", "shop.orders_7", "rest"),
+        ("a:my[.]db", "my.db.orders", "rest"),
     ],
 )
 def test_the_first_rule_that_fits_names_the_topic(rules: str, table: str, expected: str) -> None:
     assert topic(rules, table) == expected
+
+
+def test_a_schema_whose_name_has_a_dot_is_named_by_a_pattern() -> None:
+    rules = TOPIC_RULES.read("a:my[.]db")
+    config = PublishConfig("", "rest", "canalRow", topic_rules=rules)
+    assert topic_of(TableId("my.db", "orders"), config) == "a"
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("shop.orders_[0-9]+", True),
+        # One backslash in a .properties file, which is none.
+        ("shop..*", True),
+        ("a:.*..*", True),
+        ("shop.orders$", True),
+        ("shop_.*", False),
+        ("a:(shop|stock).?", False),
+        ("my[.]db", False),
+        (r"shop\.o.d.rs", False),
+        ("shop.orders", False),
+        ("shop", False),
+    ],
+)
+def test_a_rule_for_schemas_that_looks_like_one_for_tables_is_noticed(
+    rule: str, expected: bool
+) -> None:
+    [found] = TOPIC_RULES.read(rule)
+    assert is_misread(found) is expected
 
 
 @pytest.mark.parametrize("table", ["shop.größe", "shop.a b", "shop." + "x" * 250])

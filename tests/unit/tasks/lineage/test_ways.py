@@ -202,6 +202,7 @@ def test_a_pattern_is_followed_for_tables_that_are_known_and_shown_as_any_otherw
     ("rules", "expected"),
     [
         ("orders:shop\\.orders", ["shop.orders 1 orders - -", r"shop\..* 1 rest - -"]),
+        ("orders:shop.orders", ["shop.orders 1 orders - -", r"shop\..* 1 rest - -"]),
         ("orders:shop\\.orders, all:shop", [r"shop.orders 1 orders - -", r"shop\..* 1 all - -"]),
         ("shop", [r"shop\..* 1 shop - -"]),
         ("shop\\..*", [r"shop\..* 1 shop_* - -"]),
