@@ -142,8 +142,28 @@ def _flat(made: Conversion, key: str, value: str) -> None:
         )
 
 
+def _topic(made: Conversion, key: str, value: str) -> None:
+    if made.settings.get("canal.mq.dynamicTopic", "").strip():
+        value = _without_dots(made, key, value)
+    made.put("loader.source.topic", value)
+
+
 def _topics(made: Conversion, key: str, value: str) -> None:
-    made.put("loader.source.dynamicTopic", ",".join(re.split(r"[;,]", value)))
+    rules = []
+    for rule in re.split(r"[;,]", value):
+        topic, colon, tables = rule.partition(":")
+        if colon:
+            topic = _without_dots(made, key, topic)
+        rules.append(topic + colon + tables)
+    made.put("loader.source.dynamicTopic", ",".join(rules))
+
+
+def _without_dots(made: Conversion, key: str, topic: str) -> str:
+    """The topic that canal sends to while it has dynamic topics."""
+    sent = topic.replace(".", "_")
+    if sent != topic:
+        made.note(key, f"{topic} becomes {sent}, as with dynamicTopic canal writes _ for each dot")
+    return sent
 
 
 def _partition_hash(made: Conversion, key: str, value: str) -> None:
@@ -250,7 +270,7 @@ RULES: dict[str, Rule] = {
     ),
     "canal.serverMode": Rule(convert=_mode),
     "canal.mq.servers": Rule("loader.source.servers"),
-    "canal.mq.topic": Rule("loader.source.topic"),
+    "canal.mq.topic": Rule(convert=_topic),
     "canal.mq.dynamicTopic": Rule(convert=_topics),
     "canal.mq.flatMessage": Rule(convert=_flat),
     "canal.mq.partition": Rule(convert=lambda *_: None),

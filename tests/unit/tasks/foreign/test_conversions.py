@@ -160,6 +160,23 @@ def test_canals_tables_topics_and_partitions_are_carried_over() -> None:
     assert "canal.mq.partitionHash" not in warned(made)
 
 
+def test_canals_topics_have_no_dots_where_it_has_dynamic_ones() -> None:
+    """It replaces them as it sends, also in names that its file spells out."""
+    made = of_canal(
+        canal__mq__topic="rest.v1",
+        canal__mq__dynamicTopic=r"orders.v1:shop.orders;a:shop\..*,bank.x",
+    )
+    keys = made.finished()
+    assert keys["loader.source.topic"] == "rest_v1"
+    assert keys["loader.source.dynamicTopic"] == r"orders_v1:shop.orders,a:shop\..*,bank.x"
+    notes = {each.key: each.sentence for each in made.found.of(Severity.NOTE)}
+    assert "rest.v1 becomes rest_v1" in notes["canal.mq.topic"]
+    assert "orders.v1 becomes orders_v1" in notes["canal.mq.dynamicTopic"]
+    plain = of_canal(canal__mq__topic="rest.v1")
+    assert plain.finished()["loader.source.topic"] == "rest.v1"
+    assert "canal.mq.topic" not in said(plain)
+
+
 def test_a_bracket_in_a_class_of_characters_joins_no_regular_expressions() -> None:
     made = of_canal(canal__instance__filter__black__regex=r"db\.a[(]b,db\.c")
     assert taken(made, "db.a(b", "db.c", "db.d") == {"db.d"}
