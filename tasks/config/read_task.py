@@ -55,6 +55,8 @@ ROUTES = {
     ("KafkaFetch", "JdbcSqlDebug"): Route.LOAD,
     ("KafkaFetch", "KAFKA_SYNC"): Route.FORWARD,
 }
+FORMER_LOADERS = {"JDBC_SQL_PRINT": "JdbcSqlDebug", "KAFKA_ASYNC": "KAFKA_SYNC"}
+"""Words of porter 3.0.2 -> their successors. No synonyms: its KAFKA_ASYNC sends nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
 def _task(settings: Settings) -> FetchTask | LoadTask | None:
     task_id = settings.need("taskId", PATH_NAME, "")
     consumer = settings.need("consumer.consumerName", word(*source_names()), "")
-    loader = settings.need("loader.loaderName", word(*loader_names()), "")
+    loader = settings.need("loader.loaderName", _loader_word(settings), "")
     route = _route(consumer, loader)
     if route is None:
         _report_route(settings, consumer, loader)
@@ -227,6 +229,17 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
     if route is Route.FETCH:
         return fetch_task(task_id, settings)
     return load_task(task_id, settings)
+
+
+def _loader_word(settings: Settings) -> ValueType[str]:
+    """The loaders' names. What is said of a former one begins with its successor."""
+    known = word(*loader_names())
+    entry = settings.entries.get("loader.loaderName")
+    successor = FORMER_LOADERS.get(entry.value.strip()) if entry else None
+    if successor is None:
+        return known
+    expected = f"{successor} in place of this word of porter 3.0.2, or {known.expected}"
+    return replace(known, expected=expected, example=successor)
 
 
 def _other_kinds(entries: Mapping[str, Entry]) -> dict[str, ValueType[Any]]:

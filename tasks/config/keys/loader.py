@@ -51,7 +51,7 @@ LOADER_KEYS = (
         "merged and written in sets; `JdbcSingle`: a database, row by row; `JdbcSqlDebug`: "
         "nowhere, the SQL is logged; or a [loader from another "
         "package](targets.md#a-loader-from-another-package). See [targets](targets.md). Required.",
-        "also KUDU_NATIVE",
+        "also KUDU_NATIVE; 3.0.2: JDBC_SQL_PRINT is JdbcSqlDebug, KAFKA_ASYNC sends nothing",
     ),
     Key(
         "loader.insertOnUpdateError",
