@@ -90,6 +90,36 @@ def test_a_column_that_was_not_logged_is_not_in_the_record(
     ] == PARTIAL[image]
 
 
+@pytest.mark.parametrize(
+    ("image", "statement", "old", "unknown"),
+    [
+        ("MINIMAL", "UPDATE t SET name = 'b'", {"id": "1"}, None),
+        ("MINIMAL", "UPDATE t SET id = 1, name = 'b', n = 8", {}, ["name", "n"]),
+        ("MINIMAL", "REPLACE t VALUES (1, 'b', 8, 'other')", {}, ["name", "n", "body"]),
+        ("NOBLOB", "UPDATE t SET body = 'other'", {}, ["body"]),
+        ("FULL", "UPDATE t SET body = 'other'", {"body": "long"}, None),
+    ],
+)
+def test_a_former_cell_that_was_not_logged_is_not_taken_for_unchanged(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    image: str,
+    statement: str,
+    old: dict[str, str],
+    unknown: list[str] | None,
+) -> None:
+    in_session(source, name, image, "INSERT t VALUES (1, 'a', 7, 'long')", statement)
+    any_image = replace(task, source=replace(task.source, takes_partial=True))
+    with Running(any_image, positions) as running:
+        running.until_stored(position(source_cursor))
+    update = canal(kafka, name)[-1]
+    assert (update["type"], update["old"], update.get("unknown")) == ("UPDATE", [old], unknown)
+
+
 @pytest.mark.parametrize("image", PARTIAL)
 @pytest.mark.parametrize(
     "statement", ["INSERT INTO t (id, name) VALUES (2, 'b')", "UPDATE t SET n = 0", "DELETE FROM t"]
