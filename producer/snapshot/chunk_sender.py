@@ -13,7 +13,7 @@ from threading import Condition
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.named_tables import Named, named
+from cdcbus.producer.ddl.named_tables import Named
 from cdcbus.producer.ddl.statements import changes
 from cdcbus.producer.ddl.table_changes import SchemaAltered, SchemaDropped
 from cdcbus.producer.publish.delivery import Deliveries
@@ -28,6 +28,7 @@ from cdcbus.producer.snapshot.progress_saver import ProgressSaver
 from cdcbus.producer.snapshot.reader import Read
 from cdcbus.producer.snapshot.rows import key_texts, row_events
 from cdcbus.producer.snapshot.window import Window
+from cdcbus.producer.source.ddl_events import named_at_server
 from cdcbus.producer.source.row_events import Batch, Part, Rows
 
 LOG = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class ChunkSender:
         self._server, self._epoch = server, epoch
         self._publisher, self._deliver = publisher, deliver
         self._has_more, self._on_sent = has_more, on_sent
-        self._alterations = _Alterations()
+        self._alterations = _Alterations(folds_names=server.folds_names)
         self._windows: list[Window] = []
         self.chunks: deque[Chunk] = deque()
         self.is_over = False
@@ -236,7 +237,8 @@ class ChunkSender:
 class _Alterations:
     """Counts the statements of the stream that may have altered a table."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, folds_names: bool) -> None:
+        self._folds_names = folds_names
         self._by_name: dict[str, int] = {}  # table in lower case -> number of alterations
         self._of_all = 0
 
@@ -245,7 +247,7 @@ class _Alterations:
 
     def take(self, statement: Statement) -> list[Named]:
         """Counts a statement. Returns the tables that it names, without temporary ones."""
-        found = named(statement.sql, statement.schema, statement.session)
+        found = named_at_server(statement, folds_names=self._folds_names)
         if found is None or _is_of_schema(statement):
             self._of_all += 1
             return []

@@ -23,6 +23,7 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.binlog.dump_stream import READ_BYTES, packets
 from cdcbus.producer.binlog.gtid import MysqlGtids
 from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.ddl.table_changes import lower_case
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
@@ -129,9 +130,11 @@ class ChunkReader:
                 servers.interrupt(connection)
 
     def tables(self) -> list[TableId]:
-        """All tables that the user may see."""
+        """All tables that the user may see, by the names that their rows have in the binlog."""
         with closing(servers.connect(self._config)) as connection:
-            return SchemaReader(connection).tables()
+            found = SchemaReader(connection).tables()
+        # With lower_case_table_names=2 the server lists them as typed.
+        return list(map(lower_case, found)) if self._server.folds_names else found
 
     def describe(self, table: TableId) -> SelectedTable | None:
         """The current table; None if it does not exist, or may not be read. Raises HiddenColumns

@@ -9,7 +9,7 @@ a table is what Kafka has (`courses.py`, `progress_saver.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Condition
 
@@ -21,7 +21,7 @@ from cdcbus.producer.config import Elsewhere, FetchTask, SnapshotMode
 from cdcbus.producer.ddl.named_tables import Named, fills_table
 from cdcbus.producer.ddl.statements import changes
 from cdcbus.producer.ddl.table_alteration import apply
-from cdcbus.producer.ddl.table_changes import Created
+from cdcbus.producer.ddl.table_changes import Created, lower_case
 from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
@@ -33,6 +33,7 @@ from cdcbus.producer.snapshot.courses import Courses
 from cdcbus.producer.snapshot.progress import (
     UNFINISHED,
     SnapshotStore,
+    TableProgress,
     TableState,
     Wish,
     WishKind,
@@ -94,7 +95,10 @@ class Snapshots:
         `has_sent`: see `has_sent_live`. Raises PositionError, PositionUnavailable."""
         self._task = task
         self._changed = Condition()
-        self._courses = Courses(task, store.load(), has_sent=has_sent)
+        stored = store.load()
+        if server.folds_names:
+            stored = _in_lower_case(stored)
+        self._courses = Courses(task, stored, has_sent=has_sent)
         self._saver = ProgressSaver(store, self._courses)
         self._sender = ChunkSender(
             start,
@@ -280,6 +284,13 @@ class Snapshots:
             return
         self._courses.heed(wish)
         self._changed.notify_all()
+
+
+def _in_lower_case(stored: Mapping[TableId, TableProgress]) -> dict[TableId, TableProgress]:
+    """The progress by the names that a server has which folds them: older versions noted a created
+    table as its CREATE spelled it, which hides no other progress of the table."""
+    found = {lower_case(table): progress for table, progress in stored.items()}
+    return found | {table: stored[table] for table in found.keys() & stored.keys()}
 
 
 def _is_before(part: Part, place: BinlogCoordinates) -> bool:

@@ -35,12 +35,12 @@ class DdlReader:
         """Yields one DDL for each table that the task reads; none if the statement `is_left_out`.
         Raises UnreadableEvent for a TRUNCATE that is not understood, or may be of a temporary
         table."""
-        found = named(statement.sql, statement.schema, statement.session)
+        found = named_at_server(statement, folds_names=self._folds_names)
         if found is None:
             if not is_left_out:
                 self._refuse(statement, origin)
             return
-        for one in map(self._folded, found):
+        for one in found:
             if self._is_temporary(one, statement) or is_left_out:
                 continue
             table = self._wanted(one)
@@ -68,12 +68,6 @@ class DdlReader:
             return True
         return one.is_temporary
 
-    def _folded(self, one: Named) -> Named:
-        if not self._folds_names:
-            return one
-        was = one.was and lower_case(one.was)
-        return replace(one, table=lower_case(one.table), was=was)
-
     def _wanted(self, one: Named) -> TableId | None:
         if not self._config.publishes(one.kind):
             return None
@@ -93,6 +87,20 @@ class DdlReader:
                 origin.file,
                 origin.pos,
             )
+
+
+def named_at_server(statement: Statement, *, folds_names: bool) -> list[Named] | None:
+    """The tables that a statement defines or truncates, as `named`, by the names that their rows
+    have: a server that `folds_names` has them in lower case, whatever the text says."""
+    found = named(statement.sql, statement.schema, statement.session)
+    if found is None or not folds_names:
+        return found
+    return list(map(_folded, found))
+
+
+def _folded(one: Named) -> Named:
+    was, other = one.was and lower_case(one.was), one.other and lower_case(one.other)
+    return replace(one, table=lower_case(one.table), was=was, other=other)
 
 
 def _unclear(table: TableId) -> str:

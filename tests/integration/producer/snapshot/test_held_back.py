@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
@@ -16,13 +16,15 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import SourceMisconfigured
+from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import MemorySnapshots, TableState, Wish, WishKind
 from cdcbus.producer.snapshot.reader import ChunkReader, Read
 from cdcbus.tasks.local.memory import MemoryPositions
-from tests.integration.producer.reading import connect, position
+from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.snapshot.following import SnapshotRunning
+from tests.support.servers.private_mariadb import private_mariadb
 from tests.support.topics.committed import committed_canal
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -213,6 +215,29 @@ def test_a_table_that_is_created_while_the_task_follows_comes_once(
     assert [each.state for table, each in created.items() if table.table == "log"] == [
         TableState.DONE
     ]
+
+
+def test_a_table_that_is_created_in_another_case_comes_once(
+    kafka: str, name: str, make_topic: Callable[..., str]
+) -> None:
+    """Its server stores names in lower case, and logs the CREATE as it was typed."""
+    make_topic(name)
+    kept, positions = MemorySnapshots(), MemoryPositions()
+    with private_mariadb("--lower-case-table-names=1") as server:
+        server.execute(f"CREATE DATABASE {name}")
+        task = fetch_task(server.database, name, servers=kafka)
+        task = replace(task, start=Edge.LATEST, snapshot=SnapshotMode.INITIAL)
+        with SnapshotRunning(task, positions, kept) as running:
+            running.until(lambda: running.progress.position is not None)
+            server.execute(f"CREATE TABLE {name}.Log (n INT)", f"INSERT INTO {name}.LOG VALUES (1)")
+            running.until_snapshot("log")
+            running.until(lambda: numbers(kafka, name) == [1])
+        with SnapshotRunning(task, positions, kept) as running:
+            server.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY)")
+            running.until_snapshot("a")
+            server.execute(f"INSERT INTO {name}.log VALUES (2)")
+            running.until(lambda: 2 in numbers(kafka, name))
+    assert numbers(kafka, name) == [1, 2]
 
 
 @pytest.mark.parametrize("has_create", [True, False])

@@ -13,9 +13,10 @@ from cdcbus.producer.config import SnapshotMode
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.producer.source.row_events import Batch, Rows
-from tests.unit.producer.snapshot.world import ITEMS, ORDERS, World, at
+from tests.unit.producer.snapshot.world import ITEMS, ORDERS, SERVER, World, at
 
 NEW = TableId("shop", "orders_new")
+FOLDS = replace(SERVER, folds_names=True)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,35 @@ def test_a_table_that_the_stream_has_seen_created_is_not_read(
     done = keyless.progress()
     assert (done.state, done.is_keyless, keyless.ids()) == (TableState.DONE, is_keyless, [])
     assert "the stream has brought all its rows" in done.reason
+
+
+def test_a_created_table_has_the_name_of_its_rows_where_the_server_folds_names(
+    keyless: World,
+) -> None:
+    keyless.begin(server=FOLDS)
+    keyless.alters("CREATE TABLE Shop.Orders (n INT)")()
+    keyless.brings(100, 5)()
+    keyless.run()
+    keyless.begin(server=FOLDS)
+    keyless.run()
+    assert (keyless.live, keyless.ids()) == ([("shop.orders", 5)], [])
+    assert keyless.store.tables.keys() == {ORDERS}
+
+
+@pytest.mark.parametrize("is_also_read", [True, False])
+def test_a_created_table_that_was_noted_as_typed_is_not_read_where_the_server_folds_names(
+    keyless: World, *, is_also_read: bool
+) -> None:
+    """As older versions noted it, which read such a table at their next start."""
+    created = TableProgress(TableState.DONE, is_keyless=True, reason="by the stream")
+    read = TableProgress(TableState.FAILED, is_keyless=True, reason="why")
+    keyless.store.note_live(False)
+    keyless.store.tables = {ORDERS: read} if is_also_read else {}
+    keyless.store.tables[TableId("shop", "Orders")] = created
+    keyless.begin(server=FOLDS)
+    keyless.run()
+    found = {course.table: course.progress for course in keyless.snapshots._courses}
+    assert (keyless.ids(), found) == ([], {ORDERS: read if is_also_read else created})
 
 
 @pytest.mark.parametrize("state", [TableState.DONE, TableState.RUNNING])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -385,6 +386,17 @@ def test_a_guess_of_rows_is_none_where_the_server_has_none(world: World) -> None
     world.answers["SELECT table_rows"] = [[(5, 30)], [(None, None)], []]
     found = world.reader()
     assert [found.estimate(ORDERS) for _ in range(3)] == [(5, 30), (0, 0), (0, 0)]
+
+
+def test_tables_have_the_names_of_their_rows_where_the_server_lists_them_as_typed(
+    world: World,
+) -> None:
+    """lower_case_table_names=2. Without it, tables whose names differ only in case are others."""
+    typed = TableId("Shop", "Orders")
+    world.answers["SELECT @@lower_case_table_names"] = [[(2, "8.4.0")]]
+    world.answers["SELECT table_schema, table_name"] = [[tuple(typed)]]
+    assert world.reader(replace(MYSQL, folds_names=True)).tables() == [ORDERS]
+    assert world.reader().tables() == [typed]
 
 
 def test_tables_are_described_by_a_connection_of_their_own_which_is_let_go(

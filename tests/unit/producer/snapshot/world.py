@@ -190,11 +190,16 @@ class World:
         monkeypatch.setattr(chunk_thread, "FIRST_ROWS", 2)
 
     def begin(
-        self, mode: SnapshotMode = SnapshotMode.INITIAL, *, has_run: bool = False, **settings: Any
+        self,
+        mode: SnapshotMode = SnapshotMode.INITIAL,
+        *,
+        has_run: bool = False,
+        server: Server = SERVER,
+        **settings: Any,
     ) -> Snapshots:
         task, me = task_of(mode, **settings), cast(Any, self)
         self.snapshots = Snapshots(
-            *(task, SERVER, START, me, me, self.store, lambda: False, "9", self.counted.append),
+            *(task, server, START, me, me, self.store, lambda: False, "9", self.counted.append),
             has_sent=has_sent_live(task, self.store, has_run=has_run),
         )
         return self.snapshots
