@@ -20,6 +20,7 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
+from cdcbus.producer.binlog.checksums import damage_noticed
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
 from cdcbus.producer.binlog.dump_stream import (
     BOUNDED,
@@ -251,6 +252,9 @@ class BinlogSource:
                 if BROKEN_OFF in str(lost):
                     following = self._file_after_break(reading.file, position)
                 if not following:
+                    damage = damage_noticed(lost, reading.reached())
+                    if damage and self._begins_at_edge(position):
+                        raise damage from lost
                     if not self._server.has_files_of(position):
                         self._binlog.check_executed(position)
                     raise self._binlog.lost(position, str(lost)) from lost
@@ -262,6 +266,11 @@ class BinlogSource:
                     reading.left_over,
                 )
                 position = self._binlog.start_after_break(following, reading.gtids)
+
+    def _begins_at_edge(self, position: BinlogPosition) -> bool:
+        if not self._server.has_files_of(position):
+            return True
+        return self._binlog.is_edge(BinlogCoordinates(position.file, position.pos))
 
     def prepare(self, position: BinlogPosition) -> Iterator[None]:
         """Stores the table schemas that reading from `position` on needs. Yields control in
@@ -277,7 +286,7 @@ class BinlogSource:
                     yield from history.begin(here)
                 except SourceUnavailable:
                     # A search for DDL says this also where the position itself cannot be read.
-                    if not self._binlog.is_edge(here):
+                    if not self._begins_at_edge(position):
                         raise self._binlog.lost(position, "no event begins there") from None
                     raise
             elif before is not None and before.file:

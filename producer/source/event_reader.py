@@ -161,7 +161,8 @@ class Reading:
         """Where the event starts."""
         return BinlogCoordinates(self.file, self._start)
 
-    def _event_end(self) -> BinlogCoordinates:
+    def reached(self) -> BinlogCoordinates:
+        """Where the last event ends."""
         return BinlogCoordinates(self.file, self._pos)
 
     def _batch(self) -> Batch:
@@ -182,7 +183,7 @@ class Reading:
             open_xa = oldest.xid.decode(), oldest.prepared_s
         between = None
         if not transaction.is_open and filling.held is None:
-            between = self._event_end()
+            between = self.reached()
         statements = tuple(filling.statements)
         batch = Batch(closed, position, opened, open_xa, filling.skipped, statements, between)
         filling.restart(kept)
@@ -373,7 +374,7 @@ class Reading:
 
     def _statement(self, event: bytes, body: bytes) -> Statement:
         flags = HEADER.unpack_from(event)[5]
-        return statement(body, self._event_end(), self._server.charsets, self._version, flags)
+        return statement(body, self.reached(), self._server.charsets, self._version, flags)
 
     def _fills_table(self, event: bytes, body: bytes) -> bool:
         created = self._statement(event, body)
@@ -441,7 +442,7 @@ class Reading:
         transaction = self._transaction
         self._filling.end_transaction()
         self._tables.transaction_ended()
-        self._resume.end(transaction.gtid, self._event_end)
+        self._resume.end(transaction.gtid, self.reached)
         commit_us = transaction.commit_us or timestamp * 1_000_000
         self._edge = self._ended_at = Edge(
             self.file, self._pos, commit_us // 1000, self._created_ms

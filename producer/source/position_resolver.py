@@ -24,7 +24,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.producer.binlog import tagged_gtid
-from cdcbus.producer.binlog.checksums import Checksums
+from cdcbus.producer.binlog.checksums import Checksums, damage_noticed
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
 from cdcbus.producer.binlog.event_types import GTID_TAGGED, GTIDS_BEFORE_FILE, HEADER
@@ -482,27 +482,32 @@ class Binlog:
         file, pos = "", 0
         has_begun = False
         checksums = Checksums(self._server.checksum_bytes)
-        with self._events(start) as events:
-            for event in events:
-                _, kind, _, length, end, _ = HEADER.unpack_from(event)
-                try:
-                    body = checksums.body(event)
-                except UnreadableEvent as error:
-                    raise UnreadableEvent(f"{file}:{pos}: {error}") from error
-                if kind == BINLOG.ROTATE_EVENT:
-                    file, pos = body[8:].decode(), int.from_bytes(body[:8], "little")
-                    has_begun = False
-                    continue
-                if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    # A file's head, with its own offset, is repeated before a later event.
-                    if pos == FIRST_EVENT:
+        try:
+            with self._events(start) as events:
+                for event in events:
+                    _, kind, _, length, end, _ = HEADER.unpack_from(event)
+                    try:
+                        body = checksums.body(event)
+                    except UnreadableEvent as error:
+                        raise UnreadableEvent(f"{file}:{pos}: {error}") from error
+                    if kind == BINLOG.ROTATE_EVENT:
+                        file, pos = body[8:].decode(), int.from_bytes(body[:8], "little")
+                        has_begun = False
+                        continue
+                    if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                        # A file's head, with its own offset, is repeated before a later event.
+                        if pos == FIRST_EVENT:
+                            pos += length
+                    elif end:  # has 32 bits
+                        pos = carried(pos, end)
+                    elif has_begun:  # MariaDB omits the offsets of these events
                         pos += length
-                elif end:  # has 32 bits
-                    pos = carried(pos, end)
-                elif has_begun:  # MariaDB omits the offsets of these events
-                    pos += length
-                has_begun |= kind in _BEGINS
-                yield event, body, BinlogCoordinates(file, pos)
+                    has_begun |= kind in _BEGINS
+                    yield event, body, BinlogCoordinates(file, pos)
+        except PositionLost as lost:
+            if damage := damage_noticed(lost, BinlogCoordinates(file, pos)):
+                raise damage from lost
+            raise
 
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:

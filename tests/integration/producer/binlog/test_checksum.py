@@ -12,7 +12,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.errors import PositionLost, UnreadableEvent
 from cdcbus.plugins.start import AtGtid, AtTime, Edge
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.schema.table_versions import MemorySchemas
@@ -136,3 +136,45 @@ def test_a_row_that_is_damaged_in_the_file_stops_and_the_task_goes_on_behind_it(
         assert before.pos < int(pos) < damaged.pos
         rows = [change.after for change in read(task, damaged, end, schemas)]
         assert rows == [{"b": "30", "id": "3", "amount": "3000"}]
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (None, "did not pass crc check"),
+        (7, "bogus data in log event"),
+        (1 << 31, "exceeded max_allowed_packet"),
+    ],
+)
+def test_a_damaged_event_that_the_server_notices_is_no_lost_position(
+    length: int | None, words: str
+) -> None:
+    """Its number is that of a position that is lost, where onPositionLost would skip all behind."""
+    with private_mariadb("--binlog-row-metadata=FULL", "--master-verify-checksum=1") as server:
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        start = server.execute("FLUSH BINARY LOGS")
+        before = server.execute("INSERT INTO shop.t VALUES (1)")
+        with connect(server.database) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT @@gtid_binlog_pos")
+            [[gtid]] = cursor.fetchall()
+        damaged = server.execute("INSERT INTO shop.t VALUES (2)")
+        end = server.execute("INSERT INTO shop.t VALUES (3)")
+        file = server.binlog(damaged.file)
+        data = bytearray(file.read_bytes())
+        if length is None:
+            data[before.pos + 20] ^= 1
+        else:
+            data[before.pos + 9 : before.pos + 13] = length.to_bytes(4, "little")
+        file.write_bytes(data)
+        task = replace(fetch_task(server.database, "shop"), on_position_lost=Edge.LATEST)
+        assert [change.after for change in read(task, start, before)] == [{"id": "1"}]
+        for read_from in (start, before):
+            with pytest.raises(UnreadableEvent, match=words) as raised:
+                read(task, read_from, end)
+            assert str(raised.value).startswith(f"{damaged.file}:{before.pos}: the server")
+        assert [change.after for change in read(task, damaged, end)] == [{"id": "3"}]
+        with BinlogSource(task) as source, pytest.raises(UnreadableEvent, match=words):
+            source.locate(AtGtid(gtid))
+        # The server says the same of a place within an event.
+        with pytest.raises(PositionLost):
+            read(task, replace(before, pos=before.pos - 3), end)

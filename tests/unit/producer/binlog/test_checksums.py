@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.binlog.checksums import Checksums
+from cdcbus.plugins.errors import PositionLost, UnreadableEvent
+from cdcbus.producer.binlog.checksums import Checksums, damage_noticed
 from cdcbus.producer.binlog.event_types import HEADER
 
 NONE, CRC32 = b"\0", b"\1"
@@ -69,3 +69,21 @@ def test_a_head_that_a_server_has_changed_for_a_stream_needs_none(end: int) -> N
     checksums = Checksums(4)
     checksums.body(head(NONE, end)[:-4] + b"\1\2\3\4")
     assert checksums.body(event(BINLOG.XID_EVENT, b"1", has_checksum=False)) == b"1"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_of_damage"),
+    [
+        ("event read from binlog did not pass crc check; the first event 'a.1' at 4", True),
+        ("bogus data in log event; the first event 'a.1' at 4", True),
+        ("log event entry exceeded max_allowed_packet; Increase max_allowed_packet", True),
+        ("binlog truncated in the middle of event; consider out of disk space", False),
+        ("Could not find first log file name in binary log index file", False),
+    ],
+)
+def test_what_a_server_says_of_a_damaged_event_is_known(text: str, is_of_damage: bool) -> None:
+    damage = damage_noticed(PositionLost(f"it cannot send the binlog (1236 {text})"), "a.1:400")
+    assert (damage is not None) is is_of_damage
+    if damage:
+        assert str(damage).startswith("a.1:400: the server does not send the event")
+        assert text in str(damage)
