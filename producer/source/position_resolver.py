@@ -128,8 +128,10 @@ class Binlog:
         PositionLost."""
         names = self._file_names()
         second_ms = epoch_ms - epoch_ms % 1000
-        # Transactions in files before the one before the chosen one are older than the second.
-        number = bisect_left(names, second_ms, key=self._newest_before_ms)
+        times = list(map(self._newest_before_ms, names))
+        # Transactions in files before the one before the chosen one are older than the second,
+        # unless the clock was set back: then those before that can be of any time.
+        number = bisect_left(times, second_ms, hi=_grow_until(times))
         if not number and (begin_ms := self.created_ms(names[0])) > epoch_ms:
             raise PositionLost(
                 f"the binlog of source {self._where()} begins with {names[0]} at "
@@ -142,7 +144,15 @@ class Binlog:
             return begin.commit_ms >= (second_ms if is_in_seconds else epoch_ms)
 
         end = self.latest()
-        start = BinlogPosition(names[max(0, number - 1)], FIRST_EVENT)
+        first = names[max(0, number - 1)]
+        if 0 < number < len(times) and times[number] < times[number - 1]:
+            LOG.warning(
+                "source %s: its clock was set back between %s (%s) and %s (%s): the first "
+                "transaction of %s or later is looked for from %s on, which can take long",
+                *(self._where(), first, when(times[number - 1])),
+                *(names[number], when(times[number]), when(epoch_ms), first),
+            )
+        start = BinlogPosition(first, FIRST_EVENT)
         return self._first(start, end, is_wanted), end
 
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
@@ -353,15 +363,16 @@ class Binlog:
     def created_ms(self, file: str) -> int:
         """When a file was created. Raises PositionLost for one that the server does not hold."""
         for event, _, _ in self._placed(BinlogPosition(file, FIRST_EVENT)):
-            if event[4] == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                return int.from_bytes(event[:4], "little") * 1000
+            if created_ms := _created_ms(event):
+                return created_ms
         raise PositionLost(f"source {self._where()}: binlog file {file} has no beginning")
 
     def _newest_before_ms(self, file: str) -> int:
         """A time that no transaction before a file is later than: when this server created it, and
         when its first transaction was committed, which can be by another server's clock."""
-        created_ms = self.created_ms(file)
+        created_ms = 0
         for event, body, place in self._placed(BinlogPosition(file, FIRST_EVENT)):
+            created_ms = created_ms or _created_ms(event)
             if begin := _begin_of(event, body, place):
                 return max(created_ms, begin.commit_ms)
         return created_ms
@@ -518,6 +529,18 @@ class Binlog:
     def _where(self) -> str:
         host, port = self._config.addresses[0]
         return f"{host}:{port}"
+
+
+def _grow_until(times: list[int]) -> int:
+    """The number of times at the beginning of a list of which none is less than the one before."""
+    return next((at for at in range(1, len(times)) if times[at] < times[at - 1]), len(times))
+
+
+def _created_ms(event: bytes) -> int:
+    """When a file was created, of which this is the head; 0 for any other event."""
+    if event[4] != BINLOG.FORMAT_DESCRIPTION_EVENT:
+        return 0
+    return int.from_bytes(event[:4], "little") * 1000
 
 
 def _begin_of(event: bytes, body: bytes, end: BinlogCoordinates) -> Begin | None:

@@ -241,6 +241,45 @@ def test_a_gap_before_the_oldest_file_is_not_hidden_by_a_clock_that_is_behind(
     assert binlog.from_time(ms(12), ms(1)).file == "b.1"
 
 
+class SetBack(Behind):
+    """A server whose clock was set back by an hour at 60:00, in its second file."""
+
+    files = {
+        "b.1": (ms(1), [ms(2), ms(20)]),
+        "b.2": (ms(30), [ms(31), ms(46), ms(59), ms(0)]),
+        "b.3": (ms(15), [ms(16), ms(40)]),
+        "b.4": (ms(50), [ms(51)]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("minute", "expected", "is_said"),
+    [(45, ("b.2", 1), True), (55, ("b.2", 2), True), (25, ("b.2", 0), False)],
+)
+def test_transactions_before_the_clock_was_set_back_are_not_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    minute: int,
+    expected: tuple[str, int],
+    *,
+    is_said: bool,
+) -> None:
+    monkeypatch.setattr(servers, "now_ms", lambda _: ms(70))
+    assert SetBack([], "9.4.0").at_time(ms(minute)) == BinlogPosition(*expected)
+    said = "its clock was set back between b.2 (1970-01-01 00:31:00 UTC) and b.3"
+    assert (said in caplog.text) is is_said
+
+
+def test_a_file_that_is_timed_by_its_first_transaction_hides_none_before_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As at a replica whose source's clock is ahead; the last file has none yet."""
+    monkeypatch.setattr(servers, "now_ms", lambda _: ms(70))
+    binlog = Behind([], "9.4.0")
+    binlog.files = {"b.1": (ms(0), [ms(1)]), "b.2": (ms(20), [ms(25)]), "b.3": (ms(22), [0])}
+    assert binlog.at_time(ms(23)) == BinlogPosition("b.2", 0)
+
+
 def test_a_server_without_a_transaction_of_that_time_is_no_place_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
