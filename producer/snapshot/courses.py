@@ -58,8 +58,9 @@ _CHANGED: Final = (
 )
 _UNCONFIRMED: Final = (
     "the table has no key, and the task may have sent rows of it when it had no snapshot, before "
-    "its filter left it out, or by a condition (--where): targets would get these twice. Empty it "
-    "at the targets, then, when nobody writes to it, cdcbus snapshot start %s --table %s --yes"
+    "its filter left it out, by a condition (--where), or in a snapshot whose progress is lost: "
+    "targets would get these twice. Empty it at the targets, then, when nobody writes to it, "
+    "cdcbus snapshot start %s --table %s --yes"
 )
 
 
@@ -154,7 +155,7 @@ class Courses:
         *,
         has_sent: bool = False,
     ) -> None:
-        """`has_sent`: the task may have sent changes of tables that have no progress."""
+        """`has_sent`: the task may have sent rows of tables that have no progress."""
         self._filter = TableFilter(task.tables)
         self._heartbeats = task.heartbeat_table
         self._task_id = task.task_id

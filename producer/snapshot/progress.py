@@ -205,6 +205,11 @@ class SnapshotStore(Protocol):
         """What was noted; None for nothing."""
         ...
 
+    def has_lost(self) -> bool:
+        """Whether progress that was saved before is gone, or cannot be read. Progress that is
+        saved is counted from then on, for later processes."""
+        ...
+
     def has_wishes(self) -> bool:
         """Whether there are new wishes, or wishes to remove as `heeded`. Never waits, so the answer
         can be late."""
@@ -240,6 +245,9 @@ class MemorySnapshots:
 
     def is_live(self) -> bool | None:
         return self._is_live
+
+    def has_lost(self) -> bool:
+        return False
 
     def has_wishes(self) -> bool:
         return bool(self.wished)

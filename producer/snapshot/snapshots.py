@@ -57,20 +57,22 @@ def is_snapshot_due(task: FetchTask, store: SnapshotStore) -> bool:
 
 
 def has_sent_live(task: FetchTask, store: SnapshotStore, *, has_run: bool) -> bool:
-    """Whether the task may have sent changes of tables that had no snapshot: rows that these have
-    would come twice, where nothing tells them apart. Notes what a later start must know of this
-    one. `has_run`: the task has stored a position, before this attempt. Raises PositionError,
+    """Whether the task may have sent rows of tables that have no progress, live or in a snapshot:
+    they would come twice, where nothing tells them apart. Notes what a later start must know of
+    this one. `has_run`: the task has stored a position, before this attempt. Raises PositionError,
     PositionUnavailable."""
     is_live = store.is_live()
     if task.snapshot is SnapshotMode.NEVER:
         if not is_live:
             store.note_live(True)
         return True
+    has_lost = store.has_lost()
     if is_live is None and not has_run:
         store.note_live(False)
-        return False
-    # Nothing was noted by older versions.
-    return has_run and not store.load() if is_live is None else is_live
+        return has_lost
+    if is_live is None:  # as older versions noted nothing
+        is_live = has_run and not store.load()
+    return is_live or has_lost
 
 
 class Snapshots:

@@ -195,7 +195,7 @@ class FileSchemas:
         self._state.change(self._swimlane, lambda fields: fields.update(schema=kept))
 
 
-LIVE = "live"
+LIVE, COUNT = "live", "tables"
 
 
 class FileSnapshots:
@@ -213,7 +213,7 @@ class FileSnapshots:
             except (KeyError, TypeError, ValueError) as error:
                 raise PositionError(
                     f"{self._state.path}: snapshot of {name}: {error}; remove its entry, and the "
-                    "snapshot starts again"
+                    "snapshot starts again, unless the table has no key"
                 ) from error
         return found
 
@@ -225,7 +225,10 @@ class FileSnapshots:
                 "table": table.table,
                 **progress.to_fields(),
             }
-        self._state.change(self._swimlane, lambda fields: fields.update(snapshot=known))
+        count = max(len(known), self._noted())
+        self._state.change(
+            self._swimlane, lambda fields: fields.update({"snapshot": known, COUNT: count})
+        )
 
     def note_live(self, is_live: bool) -> None:
         self._state.change(self._swimlane, lambda fields: fields.update({LIVE: is_live}))
@@ -233,6 +236,14 @@ class FileSnapshots:
     def is_live(self) -> bool | None:
         noted = self._state.swimlane(self._swimlane).get(LIVE)
         return None if noted is None else noted is True
+
+    def has_lost(self) -> bool:
+        """Raises as `load`."""
+        return len(self.load()) < self._noted()
+
+    def _noted(self) -> int:
+        noted = self._state.swimlane(self._swimlane).get(COUNT)
+        return noted if isinstance(noted, int) else 0
 
     def has_wishes(self) -> bool:
         return False

@@ -33,7 +33,7 @@ from cdcbus.tasks.zookeeper.znode import (
 LOG = logging.getLogger(__name__)
 # Between two requests after one that failed.
 LOOK_SECONDS = 1.0
-BEGUN = "begun"
+BEGUN, COUNT = "begun", "tables"
 
 
 def snapshot_path(task_id: str, swimlane: str = "") -> str:
@@ -67,6 +67,10 @@ class ZooKeeperSnapshots:
         # The request whose answer was taken.
         self._read: Any = None
         self._look_at = 0.0
+        # The tables that have progress, by their znodes, and how many there were at most, as is
+        # noted; None: nobody has asked whether some are lost.
+        self._names: set[str] = set()
+        self._noted: int | None = None
 
     def load(self) -> dict[TableId, TableProgress]:
         """The progress of each table. Wishes that are not heeded yet are returned again by
@@ -88,15 +92,45 @@ class ZooKeeperSnapshots:
             names = {"schema": table.schema, "table": table.table}
             nodes[path] = {**names, **progress.to_fields()}
         put_nodes(self._client, nodes)
+        self._names.update(map(entry_name, tables))
+        self._note_count()
 
     def note_live(self, is_live: bool) -> None:
         """Raises PositionUnavailable, PositionError."""
-        put_nodes(self._client, {f"{self._path}/{BEGUN}": {"live": is_live}})
+        self._note("live", is_live)
 
     def is_live(self) -> bool | None:
         """Raises as `load`."""
+        noted = self._begun().get("live")
+        return None if noted is None else noted is True
+
+    def has_lost(self) -> bool:
+        """Raises as `load`."""
+        noted = self._begun().get(COUNT)
+        self._noted = noted if isinstance(noted, int) else 0
+        self._names = set(get_children(self._client, f"{self._path}/tables"))
+        self._note_count()
+        lost = self._noted - len(tables_of(self._client, self._path))
+        if lost > 0:
+            LOG.warning(
+                "%s/tables: the progress of %d tables is gone, or cannot be read: a table without "
+                "a key that has none may have been sent, and is not read until an operator says so",
+                self._path,
+                lost,
+            )
+        return lost > 0
+
+    def _begun(self) -> dict[str, Any]:
         node = get_node(self._client, f"{self._path}/{BEGUN}")
-        return None if node is None else node.fields.get("live") is True
+        return {} if node is None else dict(node.fields)
+
+    def _note(self, name: str, value: object) -> None:
+        put_nodes(self._client, {f"{self._path}/{BEGUN}": {**self._begun(), name: value}})
+
+    def _note_count(self) -> None:
+        if self._noted is not None and len(self._names) > self._noted:
+            self._note(COUNT, len(self._names))
+            self._noted = len(self._names)
 
     def has_wishes(self) -> bool:
         return bool(self._seen) or self._unread() is not None
@@ -161,7 +195,7 @@ class ZooKeeperSnapshots:
 
 def tables_of(client: KazooClient, path: str) -> dict[TableId, TableProgress]:
     """The progress of a swimlane's tables, in the order of their znodes. One that cannot be read
-    counts as not begun, with a line in the log."""
+    counts as not begun, with a line in the log; to `has_lost` it is lost."""
     names = get_children(client, f"{path}/tables")
     found = {}
     for where, node in get_nodes(client, [f"{path}/tables/{name}" for name in names]).items():

@@ -228,6 +228,47 @@ def test_a_task_notes_whether_it_has_ever_run_without_a_snapshot(
 
 
 @pytest.mark.parametrize("has_key", [True, False])
+def test_a_table_whose_progress_is_lost_is_not_sent_twice(world: World, has_key: bool) -> None:
+    world.without_key = set() if has_key else {ORDERS}
+    world.run()
+    world.store.tables.clear()
+    world.store.lost = True
+    world.begin(has_run=True)
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5] * (2 if has_key else 1)
+    assert world.progress().state is (TableState.DONE if has_key else TableState.FAILED)
+    assert ("whose progress is lost" in world.progress().reason) is not has_key
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_a_table_whose_progress_is_lost_is_sent_once_an_operator_says_so(
+    keyless: World, is_confirmed: bool
+) -> None:
+    """Knowing that its rows come twice, which the command asks only where progress tells."""
+    keyless.store.note_live(False)
+    keyless.store.lost = True
+    keyless.begin(has_run=True)
+    keyless.run(keyless.acknowledge, keyless.wish(WishKind.START, is_confirmed=is_confirmed))
+    assert keyless.ids() == ([1, 2, 3, 4, 5] if is_confirmed else [])
+
+
+def test_a_table_that_is_created_after_progress_was_lost_comes_with_the_stream(
+    keyless: World,
+) -> None:
+    keyless.store.note_live(False)
+    keyless.store.lost = True
+    rows, keyless.rows = keyless.rows, {}
+
+    def created() -> None:
+        keyless.rows = rows
+        keyless.alters("CREATE TABLE orders (n INT)")()
+
+    keyless.run(keyless.acknowledge, created, keyless.brings(120, 5))
+    assert (keyless.live, keyless.ids()) == ([("shop.orders", 5)], [])
+    assert keyless.progress().state is TableState.DONE
+
+
+@pytest.mark.parametrize("has_key", [True, False])
 def test_a_table_that_the_filter_lets_in_again_is_not_sent_twice(
     world: World, has_key: bool
 ) -> None:

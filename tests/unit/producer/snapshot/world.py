@@ -81,13 +81,15 @@ def at(pos: int) -> BinlogPosition:
 
 
 class Store(MemorySnapshots):
-    """Remembers each state that a table was stored with. `error`: it cannot be reached."""
+    """Remembers each state that a table was stored with. `error`: it cannot be reached. `lost`: it
+    has lost progress."""
 
     def __init__(self) -> None:
         super().__init__()
         self.states: list[TableState] = []
         self.error: Exception | None = None
         self.heeds = 0
+        self.lost = False
         self.answers = threading.Event()
         self.answers.set()
 
@@ -97,6 +99,9 @@ class Store(MemorySnapshots):
             raise self.error
         self.states += [progress.state for progress in tables.values()]
         super().save(tables)
+
+    def has_lost(self) -> bool:
+        return self.lost
 
     def heeded(self, but_last: int = 0) -> None:
         self.heeds += 1

@@ -115,6 +115,56 @@ def test_progress_that_cannot_be_read_counts_as_not_begun_and_is_said(
     assert "counts as not begun" in caplog.text
 
 
+def hurt(zookeeper: Any, path: str, damage: bytes | None) -> None:
+    if damage is None:
+        del zookeeper.nodes[path]
+    else:
+        zookeeper.put(path, damage)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"no json", b'{"state":"odd"}'])
+def test_progress_that_is_gone_or_cannot_be_read_is_lost_until_it_is_saved_again(
+    zookeeper: Any,
+    snapshots: ZooKeeperSnapshots,
+    damage: bytes | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def next_one() -> ZooKeeperSnapshots:
+        return ZooKeeperSnapshots(zookeeper, "7", "lane")
+
+    assert not snapshots.has_lost()
+    snapshots.note_live(False)
+    snapshots.save({ORDERS: HALF})
+    snapshots.save({ORDERS: HALF, ODD: HALF})
+    assert not next_one().has_lost()
+    hurt(zookeeper, f"{PATH}/tables/shop.orders", damage)
+    assert next_one().has_lost()
+    later = next_one()
+    assert later.has_lost()
+    assert f"{PATH}/tables: the progress of 1 tables is gone, or cannot be read" in caplog.text
+    assert later.is_live() is False
+    later.save({ORDERS: TableProgress()})
+    assert not next_one().has_lost()
+
+
+def test_the_loss_of_all_progress_is_noticed(zookeeper: Any, snapshots: ZooKeeperSnapshots) -> None:
+    snapshots.save({ORDERS: HALF})  # by an older version, which did not count
+    assert not snapshots.has_lost()
+    snapshots.save({ODD: HALF})
+    for name in ("shop.orders", "a%2Fb.c%2Ed"):
+        del zookeeper.nodes[f"{PATH}/tables/{name}"]
+    assert snapshots.has_lost()
+    assert snapshots.is_live() is None
+
+
+def test_progress_of_direct_loads_is_not_counted(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    """They have a number of their own."""
+    snapshots.save({ORDERS: HALF})
+    assert f"{PATH}/begun" not in zookeeper.nodes
+
+
 def test_a_silent_zookeeper_is_told_from_one_that_refuses(
     zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
