@@ -9,6 +9,7 @@ an executor that was presumed lost notices it, however late it begins.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Event
@@ -32,6 +33,7 @@ from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.record_transform import Written
 
 NO_PARTITION = TopicPartition("", 0)
+_COMMITTED = re.compile(r"(\d+)(?: (\d+)(?: (\{.*\}))?)?")
 
 
 class Made(NamedTuple):
@@ -125,15 +127,18 @@ class Outlet(KafkaWriter[_Large]):
             raise conflict(self._partition)
 
     def applied(self) -> AppliedOffset | None:
-        """The last commit; None without one, or without transactions."""
+        """The last commit; None without one, or without transactions. Raises PositionUnusable for
+        that of a task of another kind."""
         if not self._transaction:
             return None
         offset, text = self._transaction.committed()
-        position_version, _, rest = text.partition(" ")
-        epoch, _, details = rest.partition(" ")
-        # An empty or foreign text: another program has committed an offset for the group.
-        if offset < 0 or not position_version.isdecimal():
+        # As of an operator's tool, which has set the offset of the group.
+        if offset < 0 or not text[:1].isdecimal():
             return None
+        found = _COMMITTED.fullmatch(text)
+        if found is None:
+            raise self._transaction.foreign("a task from Kafka to Kafka")
+        position_version, epoch, details = found.groups()
         return AppliedOffset(
             *self._partition,
             offset,

@@ -40,6 +40,7 @@ from cdcbus.ops.node.task_process import RotatedLog, start_thread
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.control.beside import refuse_others_names
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.named_task import inspect_stored, ready_task
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node, patiently
@@ -260,6 +261,7 @@ class _Tasks:
                 self._bus,
                 patiently(lambda: inspect_stored(task_id, self._bus, Severity.ERROR), stop.is_set),
             )
+            patiently(lambda: refuse_others_names(task, self._bus), stop.is_set)
             run_guarded(
                 task,
                 self._client,

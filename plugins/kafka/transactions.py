@@ -11,7 +11,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, PositionUnusable
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
@@ -112,6 +112,17 @@ class Transaction:
                         f"{error.args[0].str()}"
                     ) from error
                 time.sleep(0.05)  # the coordinator is starting
+
+    def foreign(self, kind: str) -> PositionUnusable:
+        """The error for a committed text that no task of this kind writes."""
+        where = f"{self._place.topic}[{self._place.partition}]"
+        return PositionUnusable(
+            f"group {self._group_name} at Kafka {self._config.servers} has committed an offset of "
+            f"{where} that is not of {kind}: another task, or program, commits under that name. "
+            "Give one of the two another taskId; then delete the group's offset of that topic "
+            "(kafka-consumer-groups.sh --delete-offsets), and set this task's position: cdcbus "
+            "offset reset"
+        )
 
     def _begin(self) -> None:
         self._writer.client.begin_transaction()

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from cdcbus.plugins.contracts import NO_MARK, PositionStore
+from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import BinlogPosition
@@ -165,6 +166,9 @@ class Transactions:
         version keeps a fenced process from writing it."""
         stored = self._positions.load()
         _, text = self._transaction.committed()
+        # A tool's note beside a stored position says nothing.
+        if (stored is None or version_in(text) >= 0) and _is_foreign(text):
+            raise self._transaction.foreign("a fetch task")
         position = self._recovered(text) if stored is None else self._newer(text, stored)
         if position is not None:
             stored = position.to_json()
@@ -316,6 +320,17 @@ def position_in(text: str, position_version: int, own: str = "") -> BinlogPositi
     if not position or not is_still_that:
         return None
     return BinlogPosition.from_json(position)
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether a text says something where `metadata` has a position, and it is none of a binlog."""
+    _, _, position = text.partition(" ")
+    try:
+        if position:
+            BinlogPosition.from_json(position)
+    except PositionError:
+        return True
+    return False
 
 
 def version_in(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,9 +15,10 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT
 from cdcbus.tasks.config.keys.task import find_key
-from cdcbus.tasks.config.read_task import Inspection, inspect_task
+from cdcbus.tasks.config.read_task import Inspection, inspect_dist, inspect_task
 from cdcbus.tasks.control.bus_settings import FILE_NAME, BusSettings
 from cdcbus.tasks.control.named_task import inspect_stored, is_file
+from cdcbus.tasks.lineage.kafka_names import has_names, refuse_same_names
 
 KINDS: Final = "consumer.consumerName", "loader.loaderName"
 DECIDING: Final = re.compile(
@@ -123,6 +125,31 @@ def _places(word: str, bus: BusSettings) -> list[str]:
     # The settings of all tasks may lie in the same folder.
     files.discard(Path(word).parent / FILE_NAME)
     return sorted(map(str, files))
+
+
+def stored_tasks(bus: BusSettings) -> list[FetchTask | LoadTask]:
+    """The tasks that ZooKeeper holds, of which a text can be read; they may lack secrets, and have
+    errors in some keys. Raises PositionUnavailable, PositionError."""
+    from cdcbus.tasks.zookeeper.dist_nodes import dist_nodes
+
+    found = []
+    with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
+        for task_id in nodes.ids():
+            with suppress(ConfigError):
+                dist = nodes.get(task_id)
+                if dist is None:
+                    continue
+                draft = inspect_dist(dist, bus.filling, Severity.NOTE, bus.source_lookup()).draft
+                if draft is not None:
+                    found.append(draft)
+    return found
+
+
+def refuse_others_names(task: FetchTask | LoadTask, bus: BusSettings) -> None:
+    """Raises ConfigError for a task that commits to Kafka under a name of a stored task, and what
+    `stored_tasks` raises. Asks nothing for a task without transactions."""
+    if has_names(task):
+        refuse_same_names(task, stored_tasks(bus))
 
 
 def _stored_ids(bus: BusSettings) -> list[str]:

@@ -4,7 +4,7 @@ kind of task needs."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kazoo.client import KazooClient
@@ -17,18 +17,24 @@ from cdcbus.tasks.local.memory import MemoryPositions
 from cdcbus.tasks.preflight.added import check_added
 from cdcbus.tasks.preflight.fetch import check_fetch
 from cdcbus.tasks.preflight.load import check_load
-from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, Outcome, failure, ok
+from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, Outcome, failure, ok, probe
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 
 
 def check_task(
-    task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None
+    task: FetchTask | LoadTask,
+    zookeeper: str,
+    auth: str | None = None,
+    look_at_others: Callable[[], None] = lambda: None,
 ) -> list[CheckResult]:
     """All results of a task; a failed check is a result, not an exception. Without ZooKeeper the
-    task is treated as one without a position."""
+    task is treated as one without a position. `look_at_others` raises for a task that does not go
+    with those in ZooKeeper."""
     with _quiet(), _looking(zookeeper, auth) as (client, results):
+        if client is not None:
+            results += probe("other tasks", lambda: _nothing(look_at_others))
         if isinstance(task, FetchTask):
             store = _store(client, task.task_id, task.swimlane, is_only=True)
             if task.source.added is not None:
@@ -36,6 +42,11 @@ def check_task(
             return results + check_fetch(task, store)
         stores = {topic: _store(client, task.task_id, topic) for topic in task.source.topics}
         return results + check_load(task, stores)
+
+
+def _nothing(look: Callable[[], None]) -> tuple[CheckResult, ...]:
+    look()
+    return ()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,9 +98,11 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
     if inspection.task is None or offline:
         return Checked(place, diagnostics)
     # Imported here: it loads the drivers, which reading a file does not need.
+    from cdcbus.tasks.control.beside import refuse_others_names
     from cdcbus.tasks.preflight.check import check_task
 
-    results = check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth)
+    look_at_others = partial(refuse_others_names, inspection.task, bus)
+    results = check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth, look_at_others)
     return Checked(place, diagnostics, results)
 
 

@@ -69,8 +69,10 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
 
             is_over = run_with_file(task, positions)
         else:
+            from cdcbus.tasks.control.beside import refuse_others_names
             from cdcbus.tasks.runtime.runner import run_task
 
+            patiently(lambda: refuse_others_names(task, bus))
             is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
     if task.until is not None and not is_over:
         # Exit code 130: it was stopped before it had reached --until.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -230,7 +231,10 @@ def results_of(bus: WebBus, work: Edited) -> Sequence[Any]:
     """What source, Kafka and target say about the text. Takes up to a minute where one is
     unreachable."""
     # Imported here: it loads the drivers.
+    from cdcbus.tasks.control.beside import refuse_others_names
     from cdcbus.tasks.preflight.check import check_task
 
     assert work.inspection is not None and work.inspection.task is not None
-    return check_task(work.inspection.task, bus.settings.zookeeper, bus.settings.zookeeper_auth)
+    task, settings = work.inspection.task, bus.settings
+    look_at_others = partial(refuse_others_names, task, settings)
+    return check_task(task, settings.zookeeper, settings.zookeeper_auth, look_at_others)

@@ -16,7 +16,9 @@ from cdcbus.consumer.offsets.moves import FirstRecords, ReadFirst, no_records
 from cdcbus.consumer.offsets.topic_logs import LogRecord
 from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.errors import PositionUnusable
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import TopicPartition
 
 PARTITIONS = 40
@@ -74,6 +76,43 @@ def test_each_is_undone_once_where_there_are_few_threads(
         forwards._outlets[TopicPartition("orders", number)] = Closing(number)
     forwards.close()
     assert sorted(closed) == list(range(PARTITIONS))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12", (12, 0)),
+        ("12 3", (12, 3)),
+        ('12 3 {"topicId":"x"}', (12, 3)),
+        ("", None),
+        ("another tool's note", None),
+    ],
+)
+def test_the_last_commit_of_a_partition_is_known(
+    monkeypatch: pytest.MonkeyPatch, text: str, expected: tuple[int, int] | None
+) -> None:
+    found = outlet(monkeypatch, text).applied()
+    assert (found and (found.position_version, found.epoch)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ['12 {"offset":4}', '12:0a1b {"offset":4}', "12 x", "12 3 4", "1x"]
+)
+def test_what_a_task_of_another_kind_has_committed_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """As of a fetch task whose group has the same name."""
+    found = r"^group cdcbus-7 .* has committed an offset of orders\[1\] that is not of a task from"
+    with pytest.raises(PositionUnusable, match=found):
+        outlet(monkeypatch, text).applied()
+
+
+def outlet(monkeypatch: pytest.MonkeyPatch, text: str) -> Outlet:
+    """One whose group has committed offset 5 with this text."""
+    monkeypatch.setattr(Transaction, "committed", lambda _: (5, text))
+    config = PublishConfig("127.0.0.1:9", "out", "canalRow", transactional_id="cdcbus-7-orders-1")
+    place = TopicPartition("orders", 1)
+    return Outlet(config, place, Event(), group="cdcbus-7", place=place)
 
 
 def test_a_topic_that_has_grown_within_what_is_read_is_told_where_reading_begins_anew(

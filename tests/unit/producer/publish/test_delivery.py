@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.contracts import Written
-from cdcbus.plugins.errors import PositionError
+from cdcbus.plugins.errors import PositionError, PositionUnusable
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.publish import delivery
 from cdcbus.producer.publish.delivery import (
@@ -85,6 +87,40 @@ def test_a_place_that_was_edited_alone_is_not_taken_over_with_the_former_ones_gt
     config: Any = SimpleNamespace(transactional_id="t", topic="t")
     Transactions(publisher, config, positions).take_over()
     assert positions.load() == BinlogPosition("bin.000003", 200).to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_stored", "is_foreign"),
+    [
+        ("7 3", True, True),
+        ("7 3", False, True),
+        ('7 3 {"last":{"offset":5}}', True, True),
+        ("another tool's note", False, True),
+        ("another tool's note", True, False),
+        ("7", True, False),
+        ("", False, False),
+    ],
+)
+def test_what_a_task_of_another_kind_has_committed_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, text: str, is_stored: bool, is_foreign: bool
+) -> None:
+    for call in ("take_over", "commit"):
+        monkeypatch.setattr(Transaction, call, lambda *_: None)
+    monkeypatch.setattr(Transaction, "committed", lambda _: (0, text))
+    node = MemoryNode()
+    if is_stored:
+        node.write(Written(BinlogPosition("bin.000003", 400).to_json()))
+    publisher: Any = SimpleNamespace(is_fenced=False, sent=0, connecting={})
+    config = PublishConfig("127.0.0.1:9", "out", "canalRow", transactional_id="cdcbus-shop-eu")
+    transactions = Transactions(publisher, config, MemoryPositions(node))
+    if not is_foreign:
+        transactions.take_over()
+        return
+    found = (
+        r"^group cdcbus-shop-eu .* has committed an offset of out\[0\] that is not of a fetch task"
+    )
+    with pytest.raises(PositionUnusable, match=found):
+        transactions.take_over()
 
 
 class Publisher:
