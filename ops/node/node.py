@@ -121,11 +121,9 @@ class Node:
     def _look_around(self) -> None:
         # Again at each look: the session may have been lost, and the lock with it.
         if (other := self._register_once()) is not None:
-            self._complain(
-                "lock",
-                f"node {self._id} is process {other.text('processId') or '?'} on "
-                f"{other.text('hostName') or '?'} by now",
-            )
+            who = f"process {other.text('processId') or '?'} on {other.text('hostName') or '?'}"
+            sentence = f"node {self._id} is {who} by now"
+            self._complain("lock", sentence if other.owner else left_node_lock(self._id))
         wish = self._wish
         try:
             self._wish = self._nodes.wish(self._id, self._wake)

@@ -3,6 +3,7 @@ which tasks it takes where one cannot be looked at."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -109,3 +110,19 @@ def test_another_process_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_lock_of_no_session_is_no_process_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=f"a persistent znode, .* delete {LOCK} with zkCli"):
         register(monkeypatch, 3600.0, owner=0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [
+        (SESSION + 1, "node n1 is process 5 on other by now"),
+        (0, f"node n1 has a lock in a persistent znode, .* delete {LOCK} with zkCli"),
+    ],
+)
+def test_a_node_that_has_lost_its_lock_says_to_whom(
+    owner: int, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client: Any = MemoryZooKeeper()
+    client.put(LOCK, {"processId": 5, "hostName": "other"}, owner)
+    Node(NodeSettings("n1", 9, Path(), {}), client)._look_around()
+    assert re.search(told, caplog.text)
