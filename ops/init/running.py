@@ -26,10 +26,11 @@ from cdcbus.ops.services.snapshots import TableSnapshot, snapshots_of
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.tasks.control.bus_settings import BusSettings
-from cdcbus.tasks.process_identity import PARENT_VARIABLE, is_gone
+from cdcbus.tasks.process_identity import PARENT_VARIABLE
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.verify.run import Opened, opened, verify
+from cdcbus.tasks.zookeeper.lock import left_lock, without_gone
 from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -72,7 +73,10 @@ class Progress:
 @contextmanager
 def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[list[TaskProcess]]:
     """Starts both tasks, except one that runs already, here or on a node. At the end of the block
-    those that were started are stopped; the kernel does so if this process is killed."""
+    those that were started are stopped; the kernel does so if this process is killed. Raises
+    ConfigError, and starts none, where a lock of no session may be of a process that runs one."""
+    files = {tasks.fetch.task_id: tasks.fetch_file, tasks.load.task_id: tasks.load_file}
+    holders = {task_id: _holder(client, task_id) for task_id in files}
     # The tasks' temporary folder, so that what a killed one leaves is removed.
     scratch = Path(tempfile.mkdtemp(prefix="cdcbus-init-"))
     started: list[TaskProcess] = []
@@ -82,11 +86,8 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
         for ending in ENDINGS:
             if before[ending] is not signal.SIG_IGN:  # as under nohup
                 signal.signal(ending, signal.default_int_handler)  # as Ctrl-C
-        for task_id, file in (
-            (tasks.fetch.task_id, tasks.fetch_file),
-            (tasks.load.task_id, tasks.load_file),
-        ):
-            if holder := _holder(client, task_id):
+        for task_id, file in files.items():
+            if holder := holders[task_id]:
                 click.echo(f"{CHECK} task {task_id} runs already, on {holder}", err=True)
                 continue
             task = _process(task_id, file, bus, scratch)
@@ -125,12 +126,12 @@ def _process(task_id: str, file: Path, bus: BusSettings, scratch: Path) -> TaskP
 
 def _holder(client: KazooClient, task_id: str) -> str:
     """The machine on which a task runs; empty where it does not, even if a killed process has left
-    its lock."""
-    hosts: dict[str, None] = {}  # each once, in order
-    for node in TaskNodes(client).locks(task_id).values():
-        if not is_gone(node.fields):
-            hosts[node.text("hostName") or "?"] = None
-    return ", ".join(hosts)
+    its lock. Raises ConfigError for a lock of no session."""
+    held = without_gone(TaskNodes(client).locks(task_id))
+    if left := left_lock(task_id, held):
+        raise ConfigError(f"task {task_id}: {left}")
+    # Each once, in order.
+    return ", ".join(dict.fromkeys(node.text("hostName") or "?" for node in held.values()))
 
 
 def until_equal(

@@ -57,6 +57,7 @@ from cdcbus.tasks.control.reset import Target
 from cdcbus.tasks.control.uses import nothing_of
 from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper import audit
+from cdcbus.tasks.zookeeper.lock import described
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position.history import histories, positions_of
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -89,9 +90,7 @@ def tasks(bus: _Bus) -> list[Task]:
 def task(task_id: str, bus: _Bus) -> TaskDetail:
     status = actions.known_task(bus, task_id)
     nodes = TaskNodes(bus.client)
-    locks = {}
-    for swimlane, lock in nodes.locks(task_id).items():
-        locks[swimlane] = f"process {lock.text('processId')} on {lock.text('hostName')}"
+    locks = {swimlane: described(lock) for swimlane, lock in nodes.locks(task_id).items()}
     return TaskDetail(
         **_task(status).model_dump(),
         swimlanes=nodes.swimlanes(task_id),

@@ -23,6 +23,7 @@ from cdcbus.tasks.direct.given import ANEW
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, read_from
 from cdcbus.tasks.snapshots.direct import DirectLoad
 from cdcbus.tasks.verify.lag import fetch_position
+from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
@@ -72,7 +73,13 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
             _wait_until_seen(opened, source, position)
             return position
         # Otherwise this would wait forever.
-        if not TaskNodes(opened.client).locks(fetch.task_id):
+        locks = TaskNodes(opened.client).locks(fetch.task_id)
+        if left := left_lock(fetch.task_id, locks):
+            raise ConfigError(
+                f"fetch task {fetch.task_id} has not reached the end of its source's binlog "
+                f"({target}): {left}, and start the task"
+            )
+        if not locks:
             raise ConfigError(
                 f"fetch task {fetch.task_id} is not running, and has not reached the end of its "
                 f"source's binlog ({target}): start it, so that all changes from now on reach Kafka"

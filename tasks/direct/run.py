@@ -58,7 +58,6 @@ from cdcbus.tasks.direct.left_out import LeftOut, check_records, left_out, tell
 from cdcbus.tasks.direct.offsets import check_fence, check_held, fence, finish, stored_positions
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
 from cdcbus.tasks.direct.other_rows import Looks
-from cdcbus.tasks.process_identity import is_gone
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
 from cdcbus.tasks.runtime.stop_signals import stop_signals
 from cdcbus.tasks.snapshots.direct import (
@@ -68,7 +67,7 @@ from cdcbus.tasks.snapshots.direct import (
     void_direct_load,
 )
 from cdcbus.tasks.zookeeper.connection import connected
-from cdcbus.tasks.zookeeper.lock import guarded, left_lock
+from cdcbus.tasks.zookeeper.lock import guarded, left_lock, without_gone
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
@@ -175,8 +174,7 @@ def _refuse_held(client: KazooClient, task_id: str) -> None:
     itself."""
     if RESTARTED_VARIABLE in os.environ:
         return
-    locks = TaskNodes(client).locks(task_id)
-    held = {swimlane: node for swimlane, node in locks.items() if not is_gone(node.fields)}
+    held = without_gone(TaskNodes(client).locks(task_id))
     if left := left_lock(task_id, held):
         raise ConfigError(left)
     if held:

@@ -456,6 +456,11 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
     return None
 
 
+def without_gone(locks: Mapping[str, JsonNode]) -> dict[str, JsonNode]:
+    """The locks, by swimlane, that the next process has to wait for."""
+    return {swimlane: lock for swimlane, lock in locks.items() if not is_gone(lock.fields)}
+
+
 def left_lock(task_id: str, locks: Mapping[str, JsonNode]) -> str:
     """A sentence about a lock, by swimlane, that is of no session, so that no command ends it;
     empty where there is none."""

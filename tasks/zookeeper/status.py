@@ -18,8 +18,8 @@ class Status:
     run by `task run`, not by a node, in `process`.
     `stat`: the current process's report, None where only an earlier one reported, or the process
     has lost its lock. `told_at`: when any process of the task last reported. `open_dead_letters`:
-    as a node last counted them. `is_locked`: it is STOPPED, but a lock of no session, as porter's
-    are, may be of a process that runs it."""
+    as a node last counted them. `is_locked`: it is NEW, STOPPED, or STARTING on a node, but a lock
+    of no session, as porter's are, may be of a process that runs it; the reason names it."""
 
     task_id: str
     state: State
@@ -89,12 +89,19 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     if claim is None and holder is not None and not left and not holder.text("nodeId"):
         return _by_hand(status, holder)
     if desired is None and claim is None:
-        return status
+        return _locked(status, left)
     if desired is not None and desired.is_working:
-        return _started(status, claim)
+        status = _started(status, claim)
+        # Only the log of its process says that it waits for the lock.
+        is_waiting = claim is not None and status.state is State.STARTING
+        return _locked(status, left) if is_waiting else status
     if claim is None and left:
-        return replace(status, state=State.STOPPED, reason=left, is_locked=True)
+        return _locked(replace(status, state=State.STOPPED), left)
     return _stopped(status, claim, holder)
+
+
+def _locked(status: Status, left: str) -> Status:
+    return replace(status, reason=left, is_locked=True) if left else status
 
 
 def _is_of(stat: Stat, holder: JsonNode) -> bool:

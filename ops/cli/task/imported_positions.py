@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from cdcbus.tasks.local.state_file import StateFile
 from cdcbus.tasks.local.stores import FilePositions, set_position
 from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.position.history import (
     Change,
     histories,
@@ -27,14 +28,15 @@ def set_imported(client: KazooClient, task_id: str, texts: Mapping[str, str]) ->
     one of an earlier import, keep what they have; what is replaced and what stays is printed."""
     before = positions_of(client, task_id)
     changes = histories(client, task_id)
-    is_running = bool(TaskNodes(client).locks(task_id))
+    locks = TaskNodes(client).locks(task_id)
+    holder = left_lock(task_id, locks) or ("the task is running" if locks else "")
     chosen = {}
     for swimlane, text in texts.items():
         old = before.get(swimlane)
         if old == text:
             continue
-        if is_running:
-            _print_kept(task_id, swimlane, old, text, "the task is running")
+        if holder:
+            _print_kept(task_id, swimlane, old, text, holder)
         elif _is_moved(old, changes.get(swimlane, [])):
             _print_kept(task_id, swimlane, old, text, "it was set or moved here")
         else:

@@ -25,6 +25,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.runtime.occurrences import Occurrences
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, last_hour
+from cdcbus.tasks.zookeeper.lock import described
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
 
@@ -119,9 +120,7 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         found = explained(client, _existing(nodes, task_id, bus))
-        locks = {}
-        for swimlane, lock in nodes.locks(task_id).items():
-            locks[swimlane] = f"process {lock.text('processId')} on {lock.text('hostName')}"
+        locks = {swimlane: described(lock) for swimlane, lock in nodes.locks(task_id).items()}
         minutes = ThroughputHistory(client).read(task_id)
         failures = nodes.errors(task_id)
         occurrences = Occurrences(client).read(task_id)

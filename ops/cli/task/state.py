@@ -199,7 +199,7 @@ def _done(status: Status) -> str:
 
 def _missing(client: KazooClient, status: Status) -> str:
     """Why a started task is not at work."""
-    if status.state in (State.RETRYING, State.ERROR):
+    if status.is_locked or status.state in (State.RETRYING, State.ERROR):
         return status.reason
     from cdcbus.ops.services.scheduling import explained
 

@@ -189,7 +189,7 @@ def test_a_second_import_keeps_positions_that_have_moved_here(
     # Task 242 has run here since; task 7 runs, and has not read anything.
     moved = OFFSET.replace("41", "90")
     client.set("/ours/datas/task/242/position/SHOP", moved.encode())
-    client.create("/ours/datas/task/7/lock/shop", b"{}", makepath=True)
+    client.create("/ours/datas/task/7/lock/shop", b"{}", makepath=True, ephemeral=True)
     later = PLACE.replace("1234", "2000")
     client.set("/porter/datas/task/7/position/shop", later.encode())
     said = imported(ours, "--porter", porter, "--force").output

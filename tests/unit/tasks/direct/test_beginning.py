@@ -14,7 +14,10 @@ from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.producer.server import connection
 from cdcbus.producer.server.connection import Server
 from cdcbus.tasks.direct import beginning
+from cdcbus.tasks.direct.opened import Interrupted
 from cdcbus.tasks.snapshots.direct import DirectLoad
+from cdcbus.tasks.zookeeper.lock import lock_path
+from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 from tests.unit.tasks.direct.stand_ins import LOAD
 
 
@@ -127,3 +130,43 @@ def test_a_prepared_xa_transaction_does_not_keep_a_load_from_beginning(
     opened: Any = SimpleNamespace(load=LOAD, client=None, stop=Event())
     assert beginning._settled(opened, source) == replace(end, gtid="u:1-5")
     assert waited == [replace(end, gtid="u:1-5")]
+
+
+class Waited(Event):
+    """Set once it is waited for."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.set()
+        return True
+
+
+@pytest.mark.parametrize(
+    ("owner", "error", "told"),
+    [
+        (SESSION + 1, Interrupted, "is not finished"),
+        (
+            0,
+            ConfigError,
+            rf"has not reached the end .*\(bin.000003:9\): {lock_path('fetch')}/shop is held by "
+            "process 2 on h, in a persistent znode, .* delete it .*, and start the task",
+        ),
+        (None, ConfigError, "is not running"),
+    ],
+)
+def test_only_a_fetch_task_that_a_session_runs_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, owner: int | None, error: type[Exception], told: str
+) -> None:
+    """Nobody moves the position of one whose lock was left by a copy of the tree."""
+    monkeypatch.setattr(beginning, "_fetched", lambda *_: place("a"))
+    end = BinlogPosition("bin.000003", 9, server_uuid="a")
+    monkeypatch.setattr(connection, "latest_position", lambda _: end)
+    monkeypatch.setattr(beginning, "is_nothing_between", lambda *_: False)
+    zookeeper = MemoryZooKeeper()
+    if owner is not None:
+        lock = {"processId": 2, "hostName": "h"}
+        zookeeper.put(f"{lock_path('fetch')}/shop", lock, owner)
+    source: Any = source_at(MYSQL)
+    source.connection = None
+    opened: Any = SimpleNamespace(load=LOAD, client=zookeeper, stop=Waited())
+    with pytest.raises(error, match=told):
+        beginning._settled(opened, source)

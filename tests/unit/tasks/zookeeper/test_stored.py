@@ -269,6 +269,8 @@ def test_a_lock_of_no_session_is_named_as_no_command_ends_it(
 ) -> None:
     lock = {"processId": 2, "hostName": "h", "nodeId": "n2"}
     zookeeper.put(f"{lock_path('7')}/orders", lock)
+    found = status_of(nodes, "7")
+    assert (found.state, found.reason.startswith(LEFT)) == (State.NEW, True)
     nodes.want("7", False, "ann")
     nodes.put_run("7", Run(State.WORKING, node_id="n2"))
     found = status_of(nodes, "7")
@@ -276,6 +278,27 @@ def test_a_lock_of_no_session_is_named_as_no_command_ends_it(
     for refused in (nodes.remove, partial(refuse_running, nodes.client, is_live=False)):
         with pytest.raises(PositionConflict, match=re.escape(LEFT)):
             refused("7")
+
+
+def test_a_started_task_says_which_lock_of_no_session_its_process_waits_for(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    """Only its log said so, and the alarm `starting` had no reason."""
+    nodes.want("7", True, "ann")
+    desired = nodes.wanted("7")
+    assert desired is not None
+    lock = {"processId": 2, "hostName": "h", "nodeId": "n2"}
+    for state in (State.STARTING, State.RETRYING):
+        nodes.put_run("7", Run(state, "it has failed", desired.order, "n1"))
+        nodes.claim("7", "n1")
+        assert status_of(nodes, "7").reason == "it has failed"
+        zookeeper.put(f"{lock_path('7')}/orders", lock)
+        found = status_of(nodes, "7")
+        assert (found.state, found.node_id) == (state, "n1")
+        assert (found.is_locked, found.reason.startswith(LEFT)) == (state is State.STARTING,) * 2
+        nodes.release("7")
+        assert not status_of(nodes, "7").is_locked
+        zookeeper.delete_async(f"{lock_path('7')}/orders")
 
 
 def test_nobody_runs_a_task_by_hand_in_no_session(

@@ -1,9 +1,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 import pytest
+from click.testing import CliRunner
 
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.cli.task import list as listing
+from cdcbus.tasks.zookeeper.lock import lock_path
+from tests.unit.ops.cli.runs import in_memory
 
 
 class Interrupted(Exception):
@@ -39,3 +44,19 @@ def test_all_lines_of_a_log_are_printed_though_it_is_rotated_twice(
         listing._follow(file, listing._opened(file))
     printed = "begun\nlast of 1\nfirst of the next\nlast of 2\nthe third\n"
     assert capsys.readouterr().out == printed
+
+
+def test_a_lock_of_no_session_is_named_with_what_to_do_also_of_a_new_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    zookeeper = in_memory(monkeypatch, listing)
+    zookeeper.put("/datas/task/7/dist/lane", {})
+    zookeeper.put(f"{lock_path('7')}/lane", {"processId": 2, "hostName": "h"})
+    holder = "process 2 on h, in a persistent znode, as porter's are: delete it if porter does not"
+    shown = CliRunner().invoke(main, ["task", "status", "7"]).output
+    assert shown.startswith("task 7: NEW\n")
+    assert f"  {lock_path('7')}/lane is held by {holder}" in shown
+    assert f"  lane: {holder}" in shown
+    fields = orjson.loads(CliRunner().invoke(main, ["task", "status", "7", "--json"]).stdout)
+    assert fields["locks"]["lane"].startswith(holder)
+    assert f"is held by {holder}" in CliRunner().invoke(main, ["task", "list"]).output

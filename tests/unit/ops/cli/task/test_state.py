@@ -1,4 +1,4 @@
-"""`cdcbus task stop` on a ZooKeeper in memory."""
+"""`cdcbus task start` and `stop` on a ZooKeeper in memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.cli.task import state as command
 from cdcbus.tasks.zookeeper.lock import lock_path
+from tests.support.stand_ins.memory_zookeeper import SESSION
 from tests.unit.ops.cli.runs import in_memory
 
 LOCK = f"{lock_path('7')}/lane"
@@ -37,3 +38,12 @@ def test_a_task_whose_lock_may_be_porters_is_not_said_to_have_stopped(zookeeper:
     assert "STOPPED" not in refused.output
     [row] = orjson.loads(stop("--json").stdout)
     assert (row["ok"], "in a persistent znode" in row["missing"]) == (False, True)
+
+
+def test_a_start_names_the_lock_of_no_session_that_the_task_waits_for(zookeeper: Any) -> None:
+    zookeeper.put("/datas/task/7/dist/lane", {})
+    zookeeper.put("/datas/task/7/claim", {"nodeId": "n1"}, SESSION + 1)
+    zookeeper.put(LOCK, {"processId": 2, "hostName": "h"}, 0)
+    late = CliRunner().invoke(main, ["task", "start", "7", "--timeout", "0"])
+    assert late.exit_code == 1
+    assert f"task 7 is STARTING: {LOCK} is held by process 2 on h, in a persist" in late.output
