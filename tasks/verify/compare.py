@@ -192,15 +192,19 @@ class Comparison:
         deadline = time.monotonic() + self.options.patience
         # What both sides had at the last look at a row that still differed.
         seen: dict[Key, tuple[int, int]] = {}
-        changed: set[Key] = set()
+        # Rows that differed though nothing was on its way.
+        stood: set[Key] = set()
         doubted: set[Key] = set()
+        has_passed = False
         rest = suspects
         while rest:
             # In this order: between the two looks at the source lies what the target may show.
             before = self._source_numbers(rest)
             theirs_before = self._target_numbers(rest) if self.inbound else {}
             moments = self._now()
-            has_passed = self._wait(moments, deadline)
+            # Patience would cut the last look, and then a row that keeps changing is not told from
+            # one whose task stands still. So a look that has begun gets all of it.
+            has_passed = self._wait(moments, time.monotonic() + self.options.patience)
             theirs = self._target_numbers(rest)
             after = self._source_numbers(rest)
             # Nothing was committed at the sources, so no row changed and changed back.
@@ -215,22 +219,22 @@ class Comparison:
                 is_same = before.get(key, 0) == own
                 if self.inbound:
                     is_same &= theirs_before.get(key, 0) == other
-                if has_passed and is_same and (is_still or seen.get(key) == pair):
-                    if self.doubt:
-                        doubted.add(key)
-                    else:
-                        self._found(key, own, other)
-                    continue
+                if has_passed and is_same:
+                    stood.add(key)
+                    if is_still or seen.get(key) == pair:
+                        if self.doubt:
+                            doubted.add(key)
+                        else:
+                            self._found(key, own, other)
+                        continue
                 left.add(key)
                 seen[key] = pair
-                if has_passed and not is_same:
-                    changed.add(key)
             rest = left
             if time.monotonic() >= deadline or self._is_stuck():
                 break
         # Rows that changed at each look are not known to differ; the others may not have arrived.
-        self.report.changing = len(rest & changed)
-        self.report.behind = len(rest - changed) + len(doubted)
+        self.report.changing = len(rest - stood) if has_passed else 0
+        self.report.behind = len(rest) - self.report.changing + len(doubted)
         self._show()
 
     def _wait(self, moments: Sequence[Moment], deadline: float) -> bool:

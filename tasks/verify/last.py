@@ -229,7 +229,7 @@ def sentence_of_unproved(last: LastVerify) -> str:
         return ""
     parts = []
     for each in found[:NAMED]:
-        why = each.error or "changes up to then had not arrived"
+        why = each.error or "changes up to then had not arrived, or no time was left to look again"
         parts.append(f"{each.table}: {why}")
     if len(found) > NAMED:
         parts.append(f"and {len(found) - NAMED:,} more")

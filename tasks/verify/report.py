@@ -86,11 +86,12 @@ def _cells_of(shown: Sequence[str], names: Sequence[str], row: Sequence[Cell]) -
 @dataclass(slots=True)
 class TableReport:
     """The result for one target table. `source_rows`, `target_rows`: compared rows. `changing`:
-    rows that kept changing while they were compared. `behind`: rows that differ, but that the task
-    may not have reached yet. `is_cut`: the comparison was cut short. `left_out`: columns that are
-    not compared. `error`: why the table could not be compared. `planned`: what a repair sends, or
-    would send; `repaired`: how many rows were sent; `not_repaired`: why none, or not all, could be;
-    `unheld`: the keys of rows that only the target has, and that the source's columns cannot hold.
+    rows that changed each time they were compared. `behind`: rows that differ, but that the task
+    may not have reached yet, or that were not compared often enough. `is_cut`: the comparison was
+    cut short. `left_out`: columns that are not compared. `error`: why the table could not be
+    compared. `planned`: what a repair sends, or would send; `repaired`: how many rows were sent;
+    `not_repaired`: why none, or not all, could be; `unheld`: the keys of rows that only the target
+    has, and that the source's columns cannot hold.
     `others`: other tasks that write to the table; `of_others`: rows that only the target has, which
     may be theirs, and do not count as different. `is_partial`: the task reads only some partitions
     of its topics, so rows that differ are only known to be `behind`. `inbound`: the tasks that

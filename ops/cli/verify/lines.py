@@ -88,10 +88,14 @@ def _why_behind(report: TableReport) -> str:
         )
     if report.inbound:
         return (
-            "the changes up to now have not arrived on both sides: start the tasks, also "
-            f"{' and '.join(report.inbound)}, or wait longer with --patience"
+            "the changes up to now have not arrived on both sides, or no time was left to look "
+            f"again: start the tasks, also {' and '.join(report.inbound)}, or wait longer with "
+            "--patience"
         )
-    return "the changes up to now have not arrived: start the tasks, or wait longer with --patience"
+    return (
+        "the changes up to now have not arrived, or no time was left to look again: start the "
+        "tasks, or wait longer with --patience"
+    )
 
 
 def _repaired(report: TableReport) -> Iterator[str]:

@@ -183,6 +183,76 @@ def test_a_row_that_never_stands_still_is_changing() -> None:
     assert (report.result, report.changing, report.behind) == ("changing", 1, 0)
 
 
+def test_a_row_that_changed_before_the_task_stopped_is_behind() -> None:
+    world = World([("1", "0")], [("1", "x")])
+
+    def then(look: int) -> None:
+        if look == 1:
+            world.source.held[0] = ("1", "1")
+        if look == 3:
+            world.clock.has_come, world.clock.has_moved, world.clock.given_up = False, False, 1
+
+    world.clock.then = then
+    report = world.comparison.run()
+    assert (report.result, report.behind, report.changing) == ("behind", 1, 0)
+
+
+class Time:
+    """Stands still but for those who sleep, and for `passed`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passed = 0.0
+        monkeypatch.setattr(compare, "time", self)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def sleep(self, seconds: float) -> None:
+        self.passed += seconds
+
+
+@pytest.mark.parametrize("changes", [(1, 2), (3,)])
+def test_a_row_that_stood_still_at_one_of_the_checks_is_behind(
+    monkeypatch: pytest.MonkeyPatch, changes: tuple[int, ...]
+) -> None:
+    """At the second, as it changed before that, or at the first."""
+    time = Time(monkeypatch)
+    world = World([("1", "0")], [("1", "x")], patience=60.0)
+    world.clock.is_moving = True
+
+    def then(look: int) -> None:
+        time.passed += 16.0
+        if look in changes:
+            world.source.held[0] = ("1", str(look))
+
+    world.clock.then = then
+    report = world.comparison.run()
+    assert (report.result, report.behind, report.changing) == ("behind", 1, 0)
+    assert world.clock.looks == 4
+
+
+def test_a_row_that_never_stands_still_is_changing_though_patience_ends_while_a_change_is_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each table that is written to all the time would raise an alarm."""
+    time = Time(monkeypatch)
+    world = World([("1", "0")], [("1", "x")], patience=60.0)
+    world.clock.then = lambda look: world.source.held.__setitem__(0, ("1", str(look)))
+    came = 0.0
+
+    def has_passed(_: object) -> bool:
+        nonlocal came
+        if time.passed < came + 7.0:
+            return False
+        came = time.passed
+        return True
+
+    monkeypatch.setattr(world.clock, "has_passed", has_passed)
+    report = world.comparison.run()
+    assert (report.result, report.changing, report.behind) == ("changing", 1, 0)
+    assert 60.0 < time.passed < 68.0
+
+
 def test_where_the_source_goes_on_a_difference_is_looked_at_twice() -> None:
     """The row may have changed and changed back between two looks."""
     still, moving = World(rows(1), []), World(rows(1), [])

@@ -134,7 +134,7 @@ def test_the_sentences_name_tables_and_say_what_to_do() -> None:
     assert sentence_of_different(behind, "7") == ""
     assert sentence_of_unproved(behind) == (
         "the verify of 2024-05-01 03:04:05 UTC could not tell whether 2 target tables are equal: "
-        "a: changes up to then had not arrived; b: away"
+        "a: changes up to then had not arrived, or no time was left to look again; b: away"
     )
     failed = failed_verify("the source is away", None, BEGUN, ENDED, "n")
     assert sentence_of_unproved(failed).endswith("could not be done: the source is away")

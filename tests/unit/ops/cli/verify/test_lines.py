@@ -42,7 +42,8 @@ def test_of_a_table_that_was_not_compared_only_the_reason_is_told() -> None:
         ),
         (
             {"behind": 2, "inbound": ("8", "9")},
-            "not arrived on both sides: start the tasks, also 8 and 9, or wait longer",
+            "not arrived on both sides, or no time was left to look again: start the tasks, also 8 "
+            "and 9, or wait longer",
         ),
         (
             {"behind": 2, "doubt": "no task"},
