@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 LOG = logging.getLogger(__name__)
-# no such table or schema; no right to read it; a view of what is not there, or of nobody's
-_NOT_THERE = {1146, 1049, 1142, 1143, 1044, 1356, 1449}
+_NO_TABLE = {1146, 1049}  # or no such schema
+# or no right to read it; a view of what is not there, or of nobody's
+_NOT_THERE = _NO_TABLE | {1142, 1143, 1044, 1356, 1449}
 # A column in SHOW CREATE TABLE; with double quotation marks in the mode ANSI_QUOTES.
 _COLUMN = re.compile(r'^  (`(?:[^`]|``)+`|"(?:[^"]|"")+") ', re.MULTILINE)
 _HIDDEN = {1142, 1143}  # no right to read the table, or one of its columns
@@ -120,6 +121,17 @@ class SchemaReader:
             " AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
         )
         return [TableId(*row) for row in rows]
+
+    def lacks(self, table: TableId) -> bool:
+        """Whether the server has no such table; False also where it does not tell the user, who has
+        no right to it."""
+        try:
+            self._selects("1", table, set())
+        except pymysql.Error as error:
+            if _is_lost(error):
+                raise
+            return error.args[0] in _NO_TABLE
+        return False
 
     def read(self, table: TableId) -> tuple[TableSchema | None, BinlogCoordinates]:
         """Returns the table, None if it does not exist or the user may not read it, and the place.

@@ -32,10 +32,11 @@ def lines_of(report: TableReport) -> list[str]:
 
 def _gone(report: TableReport) -> str:
     return (
-        f"not compared: the source shows no table {', '.join(report.sources)} any more, and "
-        f"{counted(report.target_rows, 'row')} of it {'is' if report.target_rows == 1 else 'are'} "
-        "at the target: if it was dropped or renamed, empty or drop the target table, or leave it "
-        "out with consumer.excludes; otherwise GRANT SELECT on it to the fetch task's user"
+        f"not compared: {counted(report.target_rows, 'row')} "
+        f"{'is' if report.target_rows == 1 else 'are'} at the target, and the source shows no "
+        f"table for that any more ({', '.join(report.sources)}): if it was dropped or renamed, "
+        "empty or drop the target table, or leave it out with consumer.excludes; otherwise GRANT "
+        "SELECT on it to the fetch task's user"
     )
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 import pytest
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
 from cdcbus.tasks.zookeeper.schema_history import schema_path
-from tests.integration.tasks.verify.verifying import both, verify_still
+from cdcbus.tasks.zookeeper.znode import get_children
+from tests.integration.producer.reading import global_variable
+from tests.integration.tasks.verify.verifying import both, source_of, verify_still
 from tests.support.changes.shop import Shop
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -38,3 +45,58 @@ def test_rows_of_a_table_that_the_source_has_no_more_are_a_difference(
     run(f"DELETE FROM {shop.name}.t_gone")
     emptied = verify_still(shop, target)
     assert (emptied.code, len(emptied.tables)) == (0, 1), emptied.output
+
+
+@contextmanager
+def seeing(shop: Shop, *tables: str) -> Iterator[None]:
+    """The fetch task's user may read these tables only."""
+    user = f"u{shop.name}"[:32]
+    shop.cursor.execute(f"CREATE USER {user} IDENTIFIED BY 'of-user'")
+    try:
+        shop.cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}")
+        for table in tables:
+            shop.cursor.execute(f"GRANT SELECT ON {shop.name}.{table} TO {user}")
+        shop.fetch(replace(source_of(shop), user=user, password="of-user"))
+        yield
+    finally:
+        shop.cursor.execute(f"DROP USER {user}")
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_what_no_fetch_task_has_noted_is_known_from_the_target(shop: Shop, target: str) -> None:
+    """As where the server sends the columns with the rows, and no snapshot is taken."""
+    run = both(shop, target)
+    tables = ("t_orders", "t_gone", "t_hidden")
+    for table in tables:
+        shop.create(table, "id INT PRIMARY KEY")
+    fetch = shop.fetch(source_of(shop), consumer__snapshot="never")
+    load = shop.load(target)
+    with global_variable(source_of(shop), "binlog_row_metadata", "FULL"):
+        fetch.start()
+        wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
+        load.start()
+        for table in tables:
+            shop.cursor.execute(f"INSERT INTO {table} VALUES (1), (2)")
+        counts = [f"SELECT COUNT(*) FROM {shop.name}.{table}" for table in tables]
+        wait_until(lambda: [run(sql)[0][0] for sql in counts] == [2, 2, 2], "the rows", 180)
+        for task in (fetch, load):
+            task.ask_to_stop()
+            assert task.await_stop() == 0
+    history = schema_path(fetch.task_id, shop.name)
+    assert not [name for name in get_children(shop.zookeeper, history) if "t_gone" in name]
+    equal = verify_still(shop, target)
+    assert (equal.code, len(equal.tables)) == (0, 3), equal.output
+    with seeing(shop, "t_orders", "t_gone"):
+        hidden = verify_still(shop, target)
+        assert hidden.code == 2, hidden.output
+        errors = {table["table"]: table["error"] for table in hidden.tables if table["error"]}
+        assert errors.keys() == {f"{shop.name}.t_hidden"}
+        assert "GRANT SELECT" in errors[f"{shop.name}.t_hidden"]
+    shop.fetch(source_of(shop))
+    shop.cursor.execute("DROP TABLE t_gone")
+    found = verify_still(shop, target)
+    assert (found.code, len(found.tables)) == (1, 3), found.output
+    [gone] = [table for table in found.tables if table["result"] != "equal"]
+    assert (gone["table"], gone["isGone"], gone["targetRows"]) == (f"{shop.name}.t_gone", True, 2)
+    run(f"DROP TABLE {shop.name}.t_gone")
+    assert verify_still(shop, target).code == 0

@@ -100,4 +100,4 @@ def test_a_table_that_the_source_has_no_more_is_not_compared() -> None:
     gone = report(is_gone=True, target_rows=1, counts={Kind.EXTRA: 1})
     heading, reason = lines_of(gone)
     assert heading.endswith(": different")
-    assert "1 row of it is at the target" in reason
+    assert "1 row is at the target, and the source shows no table for that any more" in reason
