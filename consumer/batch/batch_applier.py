@@ -400,7 +400,7 @@ class BatchApplier:
         left = records.before(end)[len(records.before(outcome.end)) :]
         begun = self.epochs.of(outcome.partition)
         found = without_late(outcome.partition, left, self._task.converter, begun)
-        self.epochs.follow(outcome.partition, begun)
+        self.epochs.follow(outcome.partition, begun, outcome.end)
         return found
 
 

@@ -218,7 +218,7 @@ class _MicroBatches:
         frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)
         outcomes = self._executors.apply(frame, spans)
         for outcome in outcomes:
-            self._batches.epochs.follow(outcome.partition, outcome.begun)
+            self._batches.epochs.follow(outcome.partition, outcome.begun, outcome.end)
         if not any(outcome.waits for outcome in outcomes):
             self._learn(outcomes, goals)
         return outcomes

@@ -226,7 +226,7 @@ def _apply(
     converter: str,
 ) -> None:
     applier.arrivals.saw(span.now_ms)
-    applier.epochs.follow(outcome.partition, span.begun)
+    applier.epochs.follow(outcome.partition, span.begun, span.start)
     try:
         _begin(applier, outcome, span, seen)
         _apply_slices(applier, outcome, span, slices, converter)

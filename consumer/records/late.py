@@ -21,7 +21,8 @@ from cdcbus.plugins.epoch import epochs
 from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
-# The number of a fetch task's epochs that are kept per partition, the highest ones.
+# The number of a fetch task's epochs that are kept per partition of those that began before what is
+# applied next, the highest ones. From there on the highest decides; a look ahead can be behind.
 KEPT: Final = 16
 # The number of offsets before a start that are searched for epochs.
 LOOK_BACK: Final = 100
@@ -51,9 +52,14 @@ class KnownEpochs:
         for partition, of_partition in begun.items():
             self.add(partition, of_partition)
 
-    def follow(self, partition: TopicPartition, begun: Begun) -> None:
-        """Adds what a partition has shown; follows it from now on."""
+    def follow(self, partition: TopicPartition, begun: Begun, offset: int) -> None:
+        """Adds what a partition has shown; follows it from now on. Forgets old epochs by where it
+        is applied next."""
         self.add(partition, begun)
+        with self._lock:
+            known = self._begun[partition]
+            for task, of_task in known.items():
+                known[task] = _without_old(of_task, offset)
         self._followed.add(partition)
 
     def leave(self, partition: TopicPartition) -> None:
@@ -163,7 +169,11 @@ def _learn(begun: Begun, kind: bytes, offset: int) -> None:
 def _add(begun: Begun, task: str, epoch: str, offset: int) -> None:
     known = begun.setdefault(task, {})
     known[epoch] = min(offset, known.get(epoch, offset))
-    begun[task] = dict(sorted(known.items())[-KEPT:])
+
+
+def _without_old(known: Mapping[str, int], offset: int) -> dict[str, int]:
+    old = sorted(epoch for epoch, first in known.items() if first < offset)[:-KEPT]
+    return {epoch: first for epoch, first in known.items() if epoch not in old}
 
 
 def _late(

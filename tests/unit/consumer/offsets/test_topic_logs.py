@@ -233,7 +233,7 @@ def followed(*kinds: int) -> KnownEpochs:
     epochs = KnownEpochs()
     for offset, kind in enumerate(kinds, 100 - len(kinds)):
         epochs.learn(ONE, offset, record_of(kind), "canalRow")
-    epochs.follow(ONE, {})
+    epochs.follow(ONE, {}, 100)
     return epochs
 
 

@@ -1,11 +1,13 @@
 """Records of a process that had lost its lock, behind those of its successor."""
 
+from unittest.mock import patch
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.records.late import Begun, is_late, without_late
+from cdcbus.consumer.records.late import KEPT, Begun, KnownEpochs, is_late, without_late
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.epoch import epoch_text, epochs
 from cdcbus.plugins.positions import TopicPartition
@@ -75,6 +77,51 @@ def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_partit
                 PARTITION, records(*values[begin:end], at=begin), "canalRow", begun
             )[1].to_pylist()
         assert found == wanted
+
+
+@given(st.lists(st.integers(1, 9), max_size=30), st.lists(st.integers(0, 30), max_size=9))
+def test_of_epochs_before_what_is_applied_next_the_highest_decides(
+    made: list[int], cuts: list[int]
+) -> None:
+    known, found = KnownEpochs(), []
+    with patch("cdcbus.consumer.records.late.KEPT", 1):
+        for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 30], strict=True):
+            begun = known.of(PARTITION)
+            part = records(*map(value, made[begin:end]), at=begin)
+            found += without_late(PARTITION, part, "canalRow", begun)[1].to_pylist()
+            known.follow(PARTITION, begun, begin)
+    assert found == [at for at, epoch in enumerate(made) if epoch < max(made[:at], default=0)]
+
+
+def test_a_late_record_is_left_out_however_many_epochs_follow_in_its_batch() -> None:
+    made = [value(epoch) for epoch in (1, 2, 1, *range(3, 4 + KEPT))]
+    assert without_late(PARTITION, records(*made), "canalRow", {})[1].to_pylist() == [2]
+    begun = Begun()
+    assert [at for at, each in enumerate(made) if is_late(begun, at, each, "canalRow")] == [2]
+    assert is_late(begun, 2, made[2], "canalRow")
+
+
+def test_a_late_record_is_left_out_however_many_epochs_a_look_ahead_has_seen() -> None:
+    known, begun = KnownEpochs(), Begun()
+    without_late(PARTITION, records(value(1), value(2), at=10), "canalRow", begun)
+    known.follow(PARTITION, begun, 10)
+    for epoch in range(3, 4 + KEPT):
+        assert not known.learn(PARTITION, 20 + epoch, value(epoch), "canalRow")
+    for _ in range(2):
+        begun = known.of(PARTITION)
+        late = without_late(PARTITION, records(value(1), at=12), "canalRow", begun)[1]
+        assert late.to_pylist() == [12]
+        known.follow(PARTITION, begun, 12)
+    assert known.learn(PARTITION, 12, value(1), "canalRow")
+
+
+def test_only_so_many_epochs_are_kept_that_began_before_what_is_applied_next() -> None:
+    known, count = KnownEpochs(), 3 * KEPT
+    for epoch in range(1, 1 + count):
+        known.learn(PARTITION, epoch, value(epoch), "canalRow")
+    known.follow(PARTITION, {}, 2 * KEPT + 1)
+    (of_task,) = known.of(PARTITION).values()
+    assert sorted(of_task.values()) == list(range(KEPT + 1, 1 + count))
 
 
 @given(st.lists(st.integers(0, 4), max_size=30))
