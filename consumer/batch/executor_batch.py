@@ -39,7 +39,7 @@ from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.records.batch_report import WritePrepared
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.consumer.records.dead_letters import DeadLetter
-from cdcbus.consumer.records.late import Begun, without_late
+from cdcbus.consumer.records.late import Begun, learn, without_late
 from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition_of
 from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
@@ -283,9 +283,12 @@ def _apply_slices(
         for part in slices:
             records = Records.of(part)
             end = min(records.offsets[-1].as_py() + 1, span.end)
+            # By an executor that was lost, and with it what it knew of epochs.
+            committed = records.before(at)
+            learn(committed, converter, outcome.begun)
             if end > at:
                 outcome.report.came(*records.kafka_times())
-                left = records.before(end)[len(records.before(at)) :]
+                left = records.before(end)[len(committed) :]
                 left, late = without_late(partition, left, converter, outcome.begun)
                 applier.epochs.add(partition, outcome.begun)
                 prepared = preparing.submit(applier.prepare, partition, left)
@@ -297,7 +300,8 @@ def _apply_slices(
             is_turn_over = (
                 outcome.value_bytes >= 2 * TURN_BYTES or monotonic() - began > TURN_SECONDS
             )
-            if outcome.waits or is_turn_over:
+            # What is committed is read to its end, as it shows which records after it are late.
+            if outcome.waits or (is_turn_over and end >= at):
                 break
         else:
             if at < span.end:

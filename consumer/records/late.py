@@ -100,9 +100,7 @@ def without_late(
     found = epochs(records.values, converter)
     if found is None:
         return records, records.offsets[:0]
-    kinds = pc.unique(found.drop_null()).to_pylist()
-    for kind in kinds:
-        _learn(begun, kind, records.offsets[pc.index(found, kind).as_py()].as_py())
+    kinds = _learn_all(begun, records, found)
     late = None
     for kind in kinds:
         mask = _late(records, found, kind, begun)
@@ -123,6 +121,13 @@ def without_late(
             offsets[0].as_py(),
         )
     return records.take(pc.indices_nonzero(pc.invert(late)).to_pylist()), offsets
+
+
+def learn(records: Records, converter: str, begun: Begun) -> None:
+    """Adds to `begun` what records show that are not applied here."""
+    found = epochs(records.values, converter)
+    if found is not None:
+        _learn_all(begun, records, found)
 
 
 def begun_before(
@@ -159,6 +164,14 @@ def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> b
     _learn(begun, kind, offset)
     later_began = _later_began(begun, kind)
     return later_began is not None and later_began < offset
+
+
+def _learn_all(begun: Begun, records: Records, found: pa.BinaryArray) -> list[bytes]:
+    """Adds the records' epochs, given each record's; returns them."""
+    kinds: list[bytes] = pc.unique(found.drop_null()).to_pylist()
+    for kind in kinds:
+        _learn(begun, kind, records.offsets[pc.index(found, kind).as_py()].as_py())
+    return kinds
 
 
 def _learn(begun: Begun, kind: bytes, offset: int) -> None:

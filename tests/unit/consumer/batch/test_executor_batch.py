@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import time
@@ -22,11 +22,13 @@ from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.records.late import Begun
 from cdcbus.consumer.records.records import Records, same_in_all
-from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
+from cdcbus.plugins.contracts import AppliedOffset, Converter, Details, Landmark
+from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Op, Origin
 from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.unit.consumer.apply.applying import PARENTS, PARTITION, TASK, Made, parent, row, target
 
@@ -34,12 +36,14 @@ RECORDS = 20
 RUN = TaskRun("first", pickle.dumps(TASK))
 
 
-def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
+def batches(
+    sizes: Iterable[int], first: int = 0, value: Callable[[int], bytes] = b"%d".__mod__
+) -> list[pa.RecordBatch]:
     """So many records in each Arrow batch; record n inserts row n."""
     found = []
     for size in sizes:
         offsets = list(range(first, first + size))
-        values = [str(offset).encode() for offset in offsets]
+        values = list(map(value, offsets))
         times = [1000 + offset for offset in offsets]
         found.append(
             pa.record_batch(
@@ -64,9 +68,10 @@ def applied(
     span: Span,
     seen: AppliedOffset | None = None,
     others: Iterable[TopicPartition] = (),
+    converter: Converter | None = None,
 ) -> Outcome:
     made = Made(*(parent(Op.INSERT, row(str(number), f"v{number}")) for number in range(RECORDS)))
-    applier = PartitionApplier(TASK, made, loader)
+    applier = PartitionApplier(TASK, converter or made, loader)
     monkeypatch.setattr(executor_batch, "_applier", lambda *_: applier)
     spans = {**dict.fromkeys(others, Span(0, 1, 7)), PARTITION: span}
     [batch] = apply_partition(RUN, spans, {PARTITION: seen} if seen else {}, read)
@@ -182,6 +187,43 @@ def test_what_an_executor_that_was_lost_has_committed_is_not_applied_again(
     )
     assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, 8, None)
     assert sorted(loader.rows[PARENTS]) == sorted((str(number),) for number in range(12, RECORDS))
+
+
+def in_slices(monkeypatch: pytest.MonkeyPatch, sizes: Iterable[int], *epochs: int) -> Outcome:
+    """What becomes of records of these epochs, where an executor that was lost has committed the
+    first five."""
+    monkeypatch.setattr(executor_batch, "FIRST_SLICE_BYTES", 1)
+    converter = make_converter("canalRow")
+
+    def value(offset: int) -> bytes:
+        origin = Origin("b.1", 4, epoch=epoch_text(epochs[offset], "1", "shop"))
+        change = parent(Op.INSERT, row(str(offset), f"v{offset}"))
+        return converter.to_bytes(replace(change, origin=origin))
+
+    loader = target(offsets={PARTITION: AppliedOffset(*PARTITION, 5, 7)})
+    read, seen = batches(sizes, value=value), AppliedOffset(*PARTITION, 0, 6)
+    span = Span(0, len(epochs), 7)
+    outcome = applied(monkeypatch, loader, read, span, seen, converter=converter)
+    assert outcome.error is None
+    return outcome
+
+
+@pytest.mark.parametrize("sizes", [(7,), (5, 2), (2, 5)])
+def test_what_an_executor_that_was_lost_has_committed_shows_which_records_are_late(
+    monkeypatch: pytest.MonkeyPatch, sizes: Iterable[int]
+) -> None:
+    outcome = in_slices(monkeypatch, sizes, 2, 2, 2, 2, 2, 1, 2)
+    assert (outcome.end, outcome.report.records, outcome.report.late) == (7, 1, 1)
+
+
+def test_what_an_executor_that_was_lost_has_committed_is_read_to_its_end_however_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executor_batch, "TURN_SECONDS", 0.0)
+    outcome = in_slices(monkeypatch, (2, 3, 2), 1, 1, 1, 2, 2, 1, 2)
+    assert outcome.end == 5
+    (begun,) = outcome.begun.values()
+    assert sorted(begun.values()) == [0, 3]
 
 
 @pytest.mark.parametrize(
