@@ -40,7 +40,7 @@ class TargetPlans:
         self._loader = loader
         self._mapper = task.mapper
         self._warned: dict[TableId, tuple[CascadingKey, ...]] = {}
-        # The target tables of plans, in the order in which they are looked at.
+        # The target tables that have been read, in the order in which they are looked at.
         self._targets: dict[TableId, TargetTable] = {}
         self._looked = monotonic()
         # The columns and keys that each source table has had, by it and its target.
@@ -67,13 +67,13 @@ class TargetPlans:
                 self.target(route)
 
     def _plan(self, route: Route, table: Table) -> Plan:
-        target = self.target(route)
+        target = self._target(route)
         known = route.known_plan(table, target)
         if known:
             return known
         self._look_if_new(table, target)
         # Anew, also where another thread has just looked.
-        target = self.target(route)
+        target = self._target(route)
         columns = route.columns(table)
         wish = self._task.schema_change
         is_dropping = wish is SchemaChange.IGNORE
@@ -103,11 +103,11 @@ class TargetPlans:
 
     def _look_if_new(self, table: Table, target: TargetTable) -> None:
         """Looks at the target where a source table has a column, a type or a key that it did not
-        have before: then the target was often altered first, and what is known of it is too
-        old."""
+        have before: then the target was often altered first, and what is known of it is too old.
+        Also with its first row, unless the target has been read for it."""
         had = self._had.setdefault((table.id, target.id), set())
         has: set[object] = {table.key, *table.columns}
-        if had and not has <= had:
+        if (had or target.id in self._targets) and not has <= had:
             self._loader.is_altered(target)
         # Not before: the target may not answer, and other threads meet the same columns.
         had |= has
@@ -167,10 +167,19 @@ class TargetPlans:
         """The route's target table as the target spells its name; as the route does where it lacks
         the table."""
         table = self._loader.table(route.target)
-        return route.target if table is None else table.id
+        if table is None:
+            return route.target
+        self._targets[table.id] = table
+        return table.id
 
     def target(self, route: Route) -> TargetTable:
-        """The target table of a route. Raises UnmappedColumn, TargetMisconfigured."""
+        """The target table of a route, looked at in turn from now on. Raises UnmappedColumn,
+        TargetMisconfigured."""
+        table = self._target(route)
+        self._targets[table.id] = table
+        return table
+
+    def _target(self, route: Route) -> TargetTable:
         table = self._loader.table(route.target)
         if table is None:
             raise UnmappedColumn(

@@ -360,6 +360,27 @@ def test_a_column_that_is_added_at_the_target_first_is_not_dropped(
     assert "lacks columns" not in caplog.text
 
 
+@pytest.mark.parametrize("known_by", ["the start", "another source table"])
+def test_a_table_that_is_altered_before_a_source_table_s_first_row_is_seen_as_it_is(
+    server: TargetServer, task: LoadTask, known_by: str
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
+    rules = (*task.rules, MapperRule(schema=("shop_2", server.schema)))
+    wish = replace(task, includes=frozenset({"SHOP.T"}), rules=rules)
+    if known_by == "another source table":
+        wish = replace(wish, includes=frozenset())
+    [one] = changes("t", "id int", "id", (Op.INSERT, None, {"id": "1"}))
+    other = replace(one, table=replace(one.table, id=TableId("shop_2", "t")))
+    second = changes("t", "id int, v int", "id", (Op.INSERT, None, {"id": "2", "v": "5"}))
+    with applying(server, replace(wish, schema_change=SchemaChange.IGNORE)) as applier:
+        applier.check_targets()
+        if known_by == "another source table":
+            applier.apply(TopicPartition("shop", 0), records([other]), 1, 1)
+        server.execute("ALTER TABLE {schema}.t ADD COLUMN v INT")
+        applier.apply(TopicPartition("shop", 0), records(second), 2, 1, 1)
+    assert server.rows("SELECT v FROM {schema}.t WHERE id = 2") == [(5,)]
+
+
 @pytest.mark.usefixtures("prompt_looks")
 def test_a_table_that_no_longer_keeps_rows_with_their_offset_is_refused_at_the_next_look(
     server: TargetServer, task: LoadTask

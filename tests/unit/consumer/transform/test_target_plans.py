@@ -206,3 +206,33 @@ def test_new_columns_are_planned_on_the_target_as_it_is_whoever_looks(
             planned()
     planned()
     assert found == [wide] * (2 if is_of_two_threads else 1)
+
+
+def test_tables_known_before_their_first_row_are_looked_at_then_and_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is read for this row is not read twice."""
+    monkeypatch.setattr(target_plans, "LOOK_EACH_SECONDS", 0.0)
+    names = [TableId("shop", name) for name in ("a", "b", "c")]
+    columns = {"id": TargetColumn("id", "text")}
+    loader = MemoryTarget({name: TargetTable(name, columns, ("id",)) for name in names})
+    includes = frozenset({"shop.a", "shop.b"})
+    rules = (MapperRule(schema=("shop_2", "shop")),)
+    topics, target = TopicConfig("", ("shop",)), JdbcTarget("")
+    plans = TargetPlans(
+        LoadTask("7", topics, "canalRow", "JdbcBatch", target, includes=includes, rules=rules),
+        loader,
+    )
+    looked: list[str] = []
+
+    def asked(table: TargetTable) -> bool:
+        looked.append(table.id.table)
+        return False
+
+    monkeypatch.setattr(loader, "is_altered", asked)
+    plans.check()
+    plans.look_again()
+    assert looked == ["a", "b"]
+    for schema, name in (("shop", "a"), ("shop", "c"), ("shop_2", "c"), ("shop_2", "c")):
+        plans.of(Table(TableId(schema, name), (Column("id"),), ("id",)))
+    assert looked[2:] == ["a", "c"]
