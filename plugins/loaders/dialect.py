@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine.interfaces import Dialect
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import TargetError, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.catalog import Catalog, reflect
 from cdcbus.plugins.rowchange import Cell, TableId
 
@@ -49,6 +49,9 @@ class Quoting:
     def delete_all(self, table: TableId) -> str:
         """DELETE of all rows, for targets where TRUNCATE would commit."""
         return f"DELETE FROM {self.table(table)}"
+
+    def has_rows(self, table: TableId) -> str:
+        return f"SELECT EXISTS (SELECT 1 FROM {self.table(table)})"
 
 
 QUOTING: Final = {
@@ -97,7 +100,8 @@ class SqlDialect(Protocol):
     def catalog(self) -> Catalog: ...
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
-        """Deletes all rows in such a way that a rollback restores them."""
+        """Deletes all rows in such a way that a rollback restores them. Raises RowConflict where
+        foreign keys that are known would then change rows of other tables."""
         ...
 
     def delete(
@@ -182,6 +186,23 @@ class SqlDialect(Protocol):
 def run_plain(connection: Connection, sql: str) -> CursorResult[Any]:
     """Runs a statement without parameters: its percent signs and colons are literal."""
     return connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
+
+
+def refuse_orphans(connection: Connection, table: TargetTable) -> None:
+    """Raises RowConflict where a DELETE of all rows would change rows of other tables: a TRUNCATE
+    of the source leaves these alone, also those that refer to the table."""
+    quoting = QUOTING[table.dialect]
+    acting = [key for key in table.cascades if key.on_delete and key.child != table.id]
+    if not acting or not run_plain(connection, quoting.has_rows(table.id)).scalar():
+        return
+    for key in acting:
+        if run_plain(connection, quoting.has_rows(key.child)).scalar():
+            raise RowConflict(
+                f"target table {table.id} cannot be emptied while {key.child} has rows: its "
+                f"foreign key to the table (ON DELETE {key.on_delete}) would delete or change "
+                "these, which a TRUNCATE at the source does not. Empty that table at the "
+                "target, or make the key NO ACTION there"
+            )
 
 
 def by_column(

@@ -91,7 +91,9 @@ class JdbcBatch:
                 keys = cascading_keys(connection, catalog)
                 known = self._cascades = keys, folds_names(connection, catalog)
         keys, is_folding = known
-        of_table = [key for key in keys if _is_of(key, table.id, is_folding=is_folding)]
+        if is_folding:
+            keys = [_naming(table.id, key) for key in keys]
+        of_table = [key for key in keys if table.id in (key.child, key.parent)]
         return replace(table, cascades=tuple(of_table))
 
     def is_one_table(self, names: Collection[TableId]) -> bool:
@@ -368,8 +370,9 @@ class JdbcSingle(JdbcBatch):
     is_merging = False
 
 
-def _is_of(key: CascadingKey, table: TableId, *, is_folding: bool) -> bool:
-    """Whether the key changes rows of the table, or by it. `is_folding`: the server takes names
-    that differ in case for one, so the table may be asked for by another than the key has."""
-    tables = (key.child, key.parent)
-    return table in tables or (is_folding and lowered(table) in map(lowered, tables))
+def _naming(table: TableId, key: CascadingKey) -> CascadingKey:
+    """The key with the table's name as it was asked for, which can differ in case."""
+    child, parent = [
+        table if lowered(name) == lowered(table) else name for name in (key.child, key.parent)
+    ]
+    return replace(key, child=child, parent=parent)

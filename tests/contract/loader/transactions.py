@@ -17,7 +17,7 @@ from cdcbus.plugins.errors import (
     RowConflict,
 )
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.rowchange import Column
+from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader.base import LoaderBase
 from tests.contract.target_server import TargetServer
 
@@ -54,6 +54,25 @@ class Transactions(LoaderBase):
             transaction.write(TableBatch(parent, truncate=True, writes=new))
         assert self.rows(server) == [(2, 2)]
         assert server.rows("SELECT id FROM {schema}.child") == []
+
+    @pytest.mark.parametrize("action", ["CASCADE", "SET NULL"])
+    def test_a_truncate_takes_no_row_of_another_table_with_it(
+        self, server: TargetServer, loader: Loader, action: str
+    ) -> None:
+        own = "foreign key (v) references {schema}.t (id) on delete cascade"
+        server.execute(f"CREATE TABLE {{schema}}.t (id int primary key, v int, {own})")
+        key = f"foreign key (v) references {{schema}}.t (id) on delete {action}"
+        child = self.table(server, loader, f"id int primary key, v int, {key}", name="child")
+        table = loader.table(TableId(server.schema, "t"))
+        assert table is not None
+        for each in (table, child):
+            self.write(loader, each, Writes(("id", "v"), [("1", "1")]))
+        with pytest.raises(RowConflict, match=r"emptied while \w+\.child has rows"):
+            self.write(loader, table, truncate=True)
+        assert server.rows("SELECT id, v FROM {schema}.child") == [(1, 1)]
+        self.write(loader, child, truncate=True)
+        self.write(loader, table, truncate=True)
+        assert self.rows(server) == []
 
     def test_what_a_savepoint_held_is_undone_and_the_transaction_goes_on(
         self, server: TargetServer, loader: Loader

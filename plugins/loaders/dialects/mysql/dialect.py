@@ -29,6 +29,7 @@ from cdcbus.plugins.loaders.dialect import (
     Upserted,
     can_insert,
     check_hits,
+    refuse_orphans,
     run_plain,
     unfit,
 )
@@ -110,6 +111,7 @@ class Mysql:
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         """Uses DELETE, as TRUNCATE would commit."""
+        refuse_orphans(connection, table)
         _execute(connection, QUOTED.delete_all(table.id), table)
 
     def delete(

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import RowConflict, TargetTableUnfit
+from cdcbus.plugins.errors import TargetTableUnfit
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialect import (
     Cells,
@@ -28,6 +28,7 @@ from cdcbus.plugins.loaders.dialect import (
     can_insert,
     check_hits,
     nulls_of,
+    refuse_orphans,
     run_plain,
 )
 from cdcbus.plugins.loaders.dialects.postgresql.catalog import CATALOG, COARSE, DEFAULT, INSERTED
@@ -45,7 +46,6 @@ from cdcbus.plugins.loaders.dialects.postgresql.sql import (
     copy_sql,
     delete_sql,
     distinct_sql,
-    has_rows_sql,
     insert_missing_sql,
     insert_sql,
     locked_sql,
@@ -97,25 +97,9 @@ class Postgresql:
             if getattr(error.orig, "sqlstate", None) not in NO_TRUNCATE:
                 raise
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_truncate")
-            self._refuse_orphans(connection, table)
+            refuse_orphans(connection, table)
             connection.exec_driver_sql(QUOTED.delete_all(table.id))
         connection.exec_driver_sql("RELEASE SAVEPOINT cdcbus_truncate")
-
-    def _refuse_orphans(self, connection: Connection, table: TargetTable) -> None:
-        """A TRUNCATE of the source leaves the rows of other tables alone, also those that refer to
-        the table."""
-        if not connection.exec_driver_sql(has_rows_sql(table.id)).scalar():
-            return
-        for key in table.cascades:
-            if not key.on_delete or key.parent != table.id or key.child == table.id:
-                continue
-            if connection.exec_driver_sql(has_rows_sql(key.child)).scalar():
-                raise RowConflict(
-                    f"target table {table.id} cannot be emptied while {key.child} has rows: its "
-                    f"foreign key to the table (ON DELETE {key.on_delete}) would delete or change "
-                    "these, which a TRUNCATE at the source does not. Empty that table at the "
-                    "target, or make the key NO ACTION there"
-                )
 
     def delete(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]

@@ -13,7 +13,6 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.dialect import QUOTING, Quoting, assigned
 from cdcbus.plugins.loaders.dialects.postgresql.cells import COMPARED_AS_TEXT
 from cdcbus.plugins.loaders.schema_evolution import labels_of
-from cdcbus.plugins.rowchange import TableId
 
 STAGE: Final = "pg_temp.cdcbus_stage"
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
@@ -23,10 +22,6 @@ COPIED: Final = QUOTING["postgresql"]
 
 def truncate_sql(table: TargetTable) -> str:
     return f"TRUNCATE TABLE {QUOTED.table(table.id)}"
-
-
-def has_rows_sql(table: TableId) -> str:
-    return f"SELECT EXISTS (SELECT FROM {QUOTED.table(table)})"
 
 
 def delete_sql(table: TargetTable) -> str:

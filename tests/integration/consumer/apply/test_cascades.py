@@ -195,4 +195,4 @@ def test_the_keys_are_found_where_the_server_keeps_names_in_lower_case() -> None
         with closing(make_loader("JdbcBatch", target)) as loader:
             found = loader.table(TableId("Shop", "Par"))
     assert found is not None
-    assert len(found.cascades) == 1
+    assert found.cascades == (CascadingKey(TableId("shop", "ch"), found.id, "CASCADE", ""),)

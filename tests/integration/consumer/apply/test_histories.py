@@ -172,7 +172,7 @@ def step(dice: random.Random, source: Source, table: TableId) -> None:
                     if (child["a"], child["b"]) == key:
                         deletes.append(delete(CHILDREN, child))
             source.run(*deletes, delete(table, row))
-        case "truncate" if table != PARENTS and dice.random() < 0.3:  # MySQL refuses it for parents
+        case "truncate" if table != PARENTS and dice.random() < 0.3:  # refused for parents
             source.run(truncate(table))
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Counts, Loader, Swaps, TableBatch, Writes, ZeroDate
-from cdcbus.plugins.errors import RowConflict, TargetRejected
+from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
-from cdcbus.plugins.rowchange import Column, TableId
+from cdcbus.plugins.rowchange import Column
 from tests.contract.loader import LoaderContract
 from tests.support.servers.target_servers import POOR, PostgresqlServer
 from tests.support.waiting import wait_until
@@ -439,23 +439,6 @@ class TestPostgresql(LoaderContract):
             ):
                 transaction.write(batch)
         assert self.rows(server) == [(2, None)]
-
-    def test_a_truncate_takes_no_row_of_another_table_with_it(
-        self, server: PostgresqlServer, loader: Loader
-    ) -> None:
-        server.execute("CREATE TABLE {schema}.t (id int primary key, v int)")
-        key = "int references {schema}.t on delete cascade"
-        child = self.table(server, loader, f"id int primary key, v {key}", name="child")
-        table = loader.table(TableId(server.schema, "t"))
-        assert table is not None
-        for each in (table, child):
-            self.write(loader, each, Writes(("id", "v"), [("1", "1")]))
-        with pytest.raises(RowConflict, match=r"emptied while \w+\.child has rows"):
-            self.write(loader, table, truncate=True)
-        assert server.rows("SELECT id FROM {schema}.child") == [(1,)]
-        self.write(loader, child, truncate=True)
-        self.write(loader, table, truncate=True)
-        assert self.rows(server) == []
 
     def test_bytes_of_a_geometry_fit_bytea(self, server: PostgresqlServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v bytea, p point")
