@@ -12,9 +12,16 @@ _TABLE = (
 )
 # The same for the driver's own parameters.
 _TABLE_BY_PLACE = _TABLE.replace(":schema", "%s").replace(":table", "%s")
-# A column's type `b`; for a domain its base type.
-_BASE_TYPE = """pg_type t ON t.oid = a.atttypid
-            JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END"""
+# A column's type `b`, with the length and digits that it has there: below all domains, which can be
+# domains over domains.
+_BASE_TYPE = """LATERAL (
+                WITH RECURSIVE d(oid, typmod) AS (
+                    SELECT a.atttypid, a.atttypmod
+                    UNION ALL
+                    SELECT o.typbasetype, coalesce(nullif(d.typmod, -1), o.typtypmod)
+                    FROM d JOIN pg_type o ON o.oid = d.oid AND o.typtype = 'd')
+                SELECT y.oid, y.typname, nullif(d.typmod, -1) AS typmod
+                FROM d JOIN pg_type y ON y.oid = d.oid AND y.typtype <> 'd') AS b"""
 # The action of a foreign key, in words.
 _ACTION = "CASE {} WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' END"
 # Tables, partitioned ones, views, foreign tables.
@@ -30,15 +37,15 @@ CATALOG: Final = Catalog(
     # `character` and `bit` would mean length 1.
     columns=f"""
         SELECT a.attname, format_type(b.oid, -1),
-            CASE WHEN b.typname IN ('bit', 'varbit') THEN nullif(m.typmod, -1)
-                WHEN b.typname IN ('varchar', 'bpchar') THEN nullif(m.typmod, -1) - 4
+            CASE WHEN b.typname IN ('bit', 'varbit') THEN b.typmod
+                WHEN b.typname IN ('varchar', 'bpchar') THEN b.typmod - 4
                 WHEN b.typname IN ('timestamp', 'timestamptz', 'time', 'timetz')
-                    THEN nullif(m.typmod, -1)
-                WHEN b.typname = 'numeric' THEN (nullif(m.typmod, -1) - 4) >> 16 END,
+                    THEN b.typmod
+                WHEN b.typname = 'numeric' THEN (b.typmod - 4) >> 16 END,
             NOT a.attnotnull, a.attgenerated <> '',
             a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
             CASE b.typname WHEN 'numeric'
-                THEN (((nullif(m.typmod, -1) - 4) & 2047) # 1024) - 1024 END,
+                THEN (((b.typmod - 4) & 2047) # 1024) - 1024 END,
             (SELECT 'enum(' || string_agg('''' || replace(enumlabel, '''', '''''') || '''', ','
                     ORDER BY enumsortorder) || ')'
                 FROM pg_enum WHERE enumtypid = b.oid),
@@ -48,9 +55,7 @@ CATALOG: Final = Catalog(
                 WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)
         FROM pg_attribute a
             JOIN {_TABLE} ON c.oid = a.attrelid
-            JOIN {_BASE_TYPE}
-            CROSS JOIN LATERAL (
-                SELECT CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END) AS m(typmod)
+            CROSS JOIN {_BASE_TYPE}
         WHERE {_IS_TABLE} AND {_IS_COLUMN}
         ORDER BY a.attnum""",
     unique_keys=f"""
@@ -156,7 +161,7 @@ COARSE: Final = f"""
     SELECT bool_or(b.typname IN ('bpchar', 'citext') OR NOT coalesce(l.collisdeterministic, true))
     FROM pg_attribute a
         JOIN {_TABLE_BY_PLACE} ON c.oid = a.attrelid
-        JOIN {_BASE_TYPE}
+        CROSS JOIN {_BASE_TYPE}
         LEFT JOIN pg_collation l ON l.oid = a.attcollation
     WHERE a.attname = ANY (%s)"""
 """Selects whether one of these columns treats different texts as equal."""

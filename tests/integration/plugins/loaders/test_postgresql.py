@@ -10,11 +10,20 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import Counts, Loader, Swaps, TableBatch, Writes, ZeroDate
+from cdcbus.plugins.contracts import (
+    Counts,
+    Loader,
+    Swaps,
+    TableBatch,
+    TargetColumn,
+    Writes,
+    ZeroDate,
+)
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.rowchange import Column
 from tests.contract.loader import LoaderContract
 from tests.support.servers.target_servers import POOR, PostgresqlServer
@@ -73,9 +82,10 @@ class TestPostgresql(LoaderContract):
         server.execute("CREATE TYPE {schema}.\"Mood\" AS ENUM ('so so', 'good')")
         server.execute("CREATE DOMAIN {schema}.short AS varchar(5)")
         server.execute("CREATE DOMAIN {schema}.raw AS bytea")
+        server.execute("CREATE DOMAIN {schema}.raw2 AS {schema}.raw")
         columns = (
             'm {schema}."Mood", n int[], u uuid, d {schema}.short, r {schema}.raw, c '
-            'char(4), b varbit, x "char"'
+            'char(4), b varbit, x "char", r2 {schema}.raw2'
         )
         table = self.table(
             server, loader, f"id int generated always as identity primary key, {columns}"
@@ -90,14 +100,48 @@ class TestPostgresql(LoaderContract):
             "ab",
             "5",
             "z",
+            "\xff\xe9",
         )
-        writes = Writes(tuple(table.columns), [row, ("8", *[None] * 8)])
+        writes = Writes(tuple(table.columns), [row, ("8", *[None] * 9)])
         for may_insert in (True, True, False):
             self.write(loader, table, replace(writes, may_insert=may_insert))
-        assert self.rows(server, "id, m::text, n, u::text, d, encode(r, 'hex'), c, b, x::text") == [
-            (7, "so so", [1, None, 3], row[3], "abcde", "00ff", "ab  ", "101", "z"),
-            (8, *[None] * 8),
+        shown = "id, m::text, n, u::text, d, encode(r, 'hex'), c, b, x::text, encode(r2, 'hex')"
+        assert self.rows(server, shown) == [
+            (7, "so so", [1, None, 3], row[3], "abcde", "00ff", "ab  ", "101", "z", "ffe9"),
+            (8, *[None] * 9),
         ]
+
+    def test_a_domain_over_domains_is_its_base_type(self, server: PostgresqlServer) -> None:
+        target = server.target()
+        loader = make_loader("JdbcBatch", replace(target, url=f"{target.url},public"))
+        server.execute("CREATE EXTENSION IF NOT EXISTS citext SCHEMA public")
+        server.execute("CREATE TYPE {schema}.mood AS ENUM ('good')")
+        columns: list[str] = []
+        for name, base in {
+            "plain": "public.citext",
+            "short": "varchar(5)",
+            "exact": "numeric(9,2)",
+            "moment": "timestamp(3)",
+            "mood": "{schema}.mood",
+        }.items():
+            for number, below in enumerate([base, f"{{schema}}.{name}0", f"{{schema}}.{name}1"]):
+                server.execute(f"CREATE DOMAIN {{schema}}.{name}{number} AS {below}")
+            columns.append(f"{name} {{schema}}.{name}2")
+        table = self.table(server, loader, ", ".join([*columns, "primary key (plain)"]))
+        assert [replace(column, name="") for column in table.columns.values()] == [
+            TargetColumn("", "citext", is_nullable=False, is_required=True, is_folding=True),
+            TargetColumn("", "character varying", 5),
+            TargetColumn("", "numeric", 9, scale=2),
+            TargetColumn("", "timestamp without time zone", 3),
+            TargetColumn("", "mood", declared="enum('good')"),
+        ]
+        self.write(loader, table, Writes(("plain",), [("a",)]))
+        with pytest.raises(TargetRejected, match="spelled otherwise"):
+            self.write(loader, table, Writes(("plain",), [("A",)]))
+        assert isinstance(loader, JdbcBatch)
+        with loader._database.engine.connect() as connection:
+            assert loader._database.dialect.is_coarse(connection, table)
+        loader.close()
 
     def test_an_enum_type_gets_the_source_s_labels_behind_its_own(
         self, server: PostgresqlServer, loader: Loader
