@@ -158,6 +158,8 @@ ODD_SETTINGS = (
     "client_encoding = 'LATIN1'",
     "search_path = ''",
     "quote_all_identifiers = on",
+    "lc_monetary = 'POSIX'",
+    "xmloption = 'document'",
 )
 
 
@@ -187,8 +189,8 @@ def test_a_session_without_a_schema_is_told_what_gives_it_one(pg: PostgresqlServ
             loader.version_table(table, make=True)
 
 
-SHOWN_FIRST = ("a\\'b", None, "2024-03-04 05:06:07", 43200, "00ff", True)
-SHOWN_SECOND = (None, "1.50", None, None, None, None)
+SHOWN_FIRST = ("a\\'b", None, "2024-03-04 05:06:07", 43200, "00ff", True, "a<b/>", "C")
+SHOWN_SECOND = (None, "1.50", None, None, None, None, None, "C")
 
 
 def arrive(server: PostgresqlServer, count: int) -> None:
@@ -196,11 +198,11 @@ def arrive(server: PostgresqlServer, count: int) -> None:
     server.execute("CREATE SCHEMA {schema}")
     server.execute(
         "CREATE TABLE {schema}.t (id int primary key, v text, n numeric, d timestamp, i interval, "
-        "b bytea, f float8)"
+        "b bytea, f float8, x xml, m text DEFAULT current_setting('lc_monetary'))"
     )
-    names = ("id", "v", "n", "d", "i", "b", "f")
-    first = ("a\\'b", None, "2024-03-04 05:06:07", "12:00:00", "\x00\xff", "0.1")
-    second = (None, "1.50", None, None, None, None)
+    names = ("id", "v", "n", "d", "i", "b", "f", "x")
+    first = ("a\\'b", None, "2024-03-04 05:06:07", "12:00:00", "\x00\xff", "0.1", "a<b/>")
+    second = (None, "1.50", None, None, None, None, None)
     with closing(make_loader("JdbcBatch", server.target())) as loader:
         table = table_of(loader, server)
         for cells, expected in ((first, 0), (second, count), (first, count)):
@@ -210,7 +212,7 @@ def arrive(server: PostgresqlServer, count: int) -> None:
                 transaction.write(TableBatch(table, writes=[writes]))
             read = (
                 "SELECT DISTINCT v, n::text, to_char(d, 'YYYY-MM-DD HH24:MI:SS'), "
-                "extract(epoch FROM i)::int, encode(b, 'hex'), f = 0.1 FROM {schema}.t"
+                "extract(epoch FROM i)::int, encode(b, 'hex'), f = 0.1, x::text, m FROM {schema}.t"
             )
             is_first = cells is first
             assert server.rows(read) == [SHOWN_FIRST if is_first else SHOWN_SECOND]
