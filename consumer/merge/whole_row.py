@@ -4,6 +4,7 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 from operator import itemgetter
 
 from cdcbus.plugins.contracts import TargetTable
@@ -37,8 +38,11 @@ def in_order(target: TargetTable, names: Collection[str]) -> tuple[str, ...]:
     return found
 
 
-def width_of(target: TargetTable) -> int:
-    """The number of the target's writable columns."""
+def width_of(target: TargetTable) -> float:
+    """How many columns a row must bring so that an update leaves nothing of the row before: all
+    that are writable. Infinite where only an insert can set one outside the key."""
+    if any(column.is_fixed and name not in target.key for name, column in target.columns.items()):
+        return inf
     return sum(not column.is_generated for column in target.columns.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -171,4 +172,8 @@ def test_what_the_last_change_does_not_tell_is_left_to_the_plain_way() -> None:
         is None
     )
     assert merge_columns(grouped([change(Op.INSERT, "1")]), open_columns) is not None
+    numbered = replace(WHOLE.columns["a"], is_fixed=True)
+    fixed = replace(WHOLE, columns={**WHOLE.columns, "a": numbered})
+    assert merge_columns(grouped([change(Op.DELETE, "1"), change(Op.INSERT, "1")]), fixed) is None
+    assert merge_columns(grouped([change(Op.INSERT, "1")]), fixed) is not None
     assert merge_columns(grouped([change(Op.INSERT, "1")]), target("id", "a", key=())) is None

@@ -1,6 +1,6 @@
 """Net effect of many changes: examples, and properties against interpreters that go row by row."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -262,6 +262,16 @@ def test_a_row_that_comes_back_whole_is_only_written() -> None:
     narrow = TargetTable(TARGET.id, {name: TARGET.columns[name] for name in SENT}, TARGET.key)
     batch = merge([delete(row("1")), insert(row("1"))], narrow, insert_on_update=True)
     assert (batch.deletes, written(batch)) == ([], [row("1")])
+
+
+def test_a_row_that_comes_back_is_deleted_first_where_an_update_cannot_set_a_column() -> None:
+    columns = {name: TARGET.columns[name] for name in SENT}
+    for name, deletes in (("b", [("1", "p")]), ("k", [])):
+        fixed = {**columns, name: replace(columns[name], is_fixed=True)}
+        table = TargetTable(TARGET.id, fixed, TARGET.key)
+        changes = [delete(row("1")), insert(row("1", b="9"))]
+        batch = merge(changes, table, insert_on_update=True)
+        assert (batch.deletes, written(batch)) == (deletes, [row("1", b="9")])
 
 
 def test_an_update_may_insert_only_if_told_so_or_its_insert_is_there() -> None:
