@@ -14,6 +14,12 @@ from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries
+from cdcbus.producer.publish.publisher import KafkaPublisher
+
+
+def mark_of(task: FetchTask, publisher: KafkaPublisher) -> Mark:
+    """What the task notes with a position."""
+    return Mark(rules=task.rules_at(publisher.cluster_id))
 
 
 class Checkpoint:
@@ -26,6 +32,7 @@ class Checkpoint:
         task: FetchTask,
         positions: PositionStore,
         deliver: Deliveries,
+        publisher: KafkaPublisher,
         start: BinlogPosition,
         progress: Progress,
         report: Callable[[Progress], None],
@@ -40,7 +47,7 @@ class Checkpoint:
         self._deliver = deliver
         self._report = report
         self._stored = progress.position = start
-        self._mark = Mark(rules=task.row_rules)
+        self._mark = mark_of(task, publisher)
         self._aside = SavedAside(positions.path)
         # Positions that may be stored, though ZooKeeper has not confirmed it.
         self._unsure: list[str] = []

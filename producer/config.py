@@ -72,6 +72,7 @@ class HeartbeatConfig:
 
 
 TRUNCATE = "TRUNCATE"
+CLUSTER = "loader.source.servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,10 @@ class FetchTask:
     transform: RowTransform = AS_THEY_ARE
     left_out: frozenset[Op] = frozenset()
     elsewhere: Elsewhere = Elsewhere()
+
+    def rules_at(self, cluster_id: str) -> dict[str, str]:
+        """`row_rules`, with the Kafka cluster that rows go to: its id, as addresses change."""
+        return self.row_rules | digests({CLUSTER: cluster_id})
 
     @property
     def row_rules(self) -> dict[str, str]:

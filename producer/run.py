@@ -23,14 +23,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
 
-from cdcbus.plugins.contracts import PositionStore, SchemaStore
+from cdcbus.plugins.contracts import Mark, PositionStore, SchemaStore
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import PositionLost, SourceError, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.rule_digests import warn_of_changes
-from cdcbus.producer.checkpoint import Checkpoint
+from cdcbus.producer.checkpoint import Checkpoint, mark_of
 from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.malloc import give_large_blocks_back
 from cdcbus.producer.mapped_tables import check_mapper
@@ -160,7 +160,7 @@ class _Fetch:
             start, is_stored = start_position(task, self.positions, source)
             if is_stored:
                 self._warn_of_rules(task, start)
-            elif not store_start(task, source, start, self.positions, self.stop):
+            elif not store_start(task, source, start, self.positions, self._mark(task), self.stop):
                 return
             if self._is_past_end(start) and not is_snapshot_due(task, self.snapshots):
                 return
@@ -170,7 +170,9 @@ class _Fetch:
             try:
                 self._copy(task, source, start, has_sent=has_sent)
             except PositionLost as lost:
-                store_start(task, source, source.instead(lost), self.positions, self.stop)
+                store_start(
+                    task, source, source.instead(lost), self.positions, self._mark(task), self.stop
+                )
                 raise SourceUnavailable(
                     "the binlog is read from that place at the next attempt"
                 ) from lost
@@ -179,6 +181,9 @@ class _Fetch:
                 # stored position once more: only a position that is stored is headway.
                 self.progress.repeated += self.progress.done - done
                 raise
+
+    def _mark(self, task: FetchTask) -> Mark:
+        return mark_of(task, self.publisher)
 
     def _warn_of_doubts(self, task: FetchTask, source: BinlogSource) -> None:
         for doubt in source.doubts:
@@ -192,7 +197,7 @@ class _Fetch:
         warn_of_changes(
             task.task_id,
             before,
-            task.row_rules,
+            task.rules_at(self.publisher.cluster_id),
             str(start),
             "A table that is read only from here on, or goes elsewhere, needs a snapshot for its "
             f"existing rows: cdcbus snapshot start {task.task_id} --table SCHEMA.TABLE. Where "
@@ -207,7 +212,13 @@ class _Fetch:
         source fails."""
         with (
             Checkpoint(
-                task, self.positions, self.deliver, start, self.progress, self.report
+                task,
+                self.positions,
+                self.deliver,
+                self.publisher,
+                start,
+                self.progress,
+                self.report,
             ) as checkpoint,
             Snapshots(
                 task,

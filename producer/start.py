@@ -18,16 +18,17 @@ def store_start(
     source: BinlogSource,
     start: BinlogPosition,
     positions: PositionStore,
+    mark: Mark,
     stop: Event,
 ) -> bool:
-    """Stores where reading begins. Returns False, and stores nothing, if `stop` was set
-    meanwhile."""
+    """Stores where reading begins, with a mark. Returns False, and stores nothing, if `stop` was
+    set meanwhile."""
     # Schemas before the position: with a position alone, an ALTER after a kill would make the rows
     # before that ALTER unreadable.
     for _ in source.prepare(start):
         if stop.is_set():
             return False
-    positions.save(start.to_json(), Mark(rules=task.row_rules))
+    positions.save(start.to_json(), mark)
     return True
 
 

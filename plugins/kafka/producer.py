@@ -113,6 +113,8 @@ class KafkaWriter(ABC, Generic[Large]):
         self._topics = Topics(
             config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS)
         )
+        # The id of the brokers' cluster; empty before the topics were checked.
+        self.cluster_id = ""
         # The number of records that were queued.
         self.sent = 0
         # When the first record of a transaction was queued; None before that.
@@ -197,9 +199,11 @@ class KafkaWriter(ABC, Generic[Large]):
             return found
 
         try:
-            return asked(ask, servers, stop)
+            found = asked(ask, servers, stop)
         except KafkaException as error:
             raise self._refusals.unanswered(self.client, servers, error) from error
+        self.cluster_id = str(found.cluster_id)
+        return found
 
     def flush(self) -> None:
         """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable

@@ -28,7 +28,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.added.source import OpenSource, need_added, stored_or_start
-from cdcbus.producer.checkpoint import Checkpoint
+from cdcbus.producer.checkpoint import Checkpoint, mark_of
 from cdcbus.producer.config import AddedSource, FetchTask
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
@@ -116,10 +116,16 @@ class _Fetch:
             self.deliver.take_over()
             start, is_stored = self._begin(source)
             if not is_stored:
-                self.positions.save(start.to_json())
+                self.positions.save(start.to_json(), mark_of(self.task, self.publisher))
             self.status.reading(f"{source.name} from {start}")
             with Checkpoint(
-                self.task, self.positions, self.deliver, start, self.progress, self.report
+                self.task,
+                self.positions,
+                self.deliver,
+                self.publisher,
+                start,
+                self.progress,
+                self.report,
             ) as checkpoint:
                 try:
                     self._copy(source, start, checkpoint)

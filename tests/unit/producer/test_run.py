@@ -46,7 +46,7 @@ def pauses(
 
     monkeypatch.setattr(run._Fetch, "_copy", copy)
     addresses = Addresses(TASK, lambda: progress.headway)
-    other = cast(Any, MagicMock())
+    other = cast(Any, MagicMock(cluster_id="c"))
     fetch = run._Fetch(
         other, other, other, other, other, addresses, progress, other, other, stop, ""
     )

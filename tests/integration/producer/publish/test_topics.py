@@ -21,6 +21,7 @@ from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
+from tests.support.servers.private_broker import private_broker
 from tests.support.topics.committed import committed_canal
 from tests.support.topics.new_topics import create_topics
 
@@ -261,6 +262,35 @@ def test_a_topic_deleted_under_the_task_stops_it_and_no_row_is_missing_in_the_ne
     with Running(task, positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, name) == [4, 5, 6]
+
+
+@pytest.mark.usefixtures("start")
+def test_a_task_that_writes_to_another_cluster_is_warned_of_once(
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By the cluster's id: addresses change."""
+    make_topic(name)
+    counts = []
+    with private_broker() as broker:
+        topics = AdminClient({"bootstrap.servers": broker.address})
+        create_topics(topics, NewTopic(name, 1, 1))
+        by_name = kafka.replace("127.0.0.1", "localhost")
+        assert by_name != kafka
+        for number, servers in enumerate((kafka, by_name, broker.address, broker.address)):
+            caplog.clear()
+            task = fetch_task(source, name, servers=servers)
+            with Running(task, positions) as running:
+                source_cursor.execute(f"INSERT INTO stock VALUES ({number})")
+                running.until_stored(position(source_cursor))
+            told = "another value of loader.source.servers than"
+            counts.append(sum(told in each for each in caplog.messages))
+    assert counts == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("converter", ["canalRow", "oggJson"])

@@ -137,6 +137,13 @@ def test_a_consumer_task_notes_the_zones_that_change_cells(
     assert changed(replace(LOAD, **before).row_rules, replace(LOAD, **now).row_rules) == names
 
 
+def test_a_fetch_task_notes_the_cluster_that_rows_go_to() -> None:
+    assert changed(FETCH.rules_at("a"), FETCH.rules_at("b")) == ["loader.source.servers"]
+    assert changed(FETCH.rules_at("a"), FETCH.rules_at("a")) == []
+    # Of an earlier version.
+    assert changed(FETCH.row_rules, FETCH.rules_at("b")) == []
+
+
 def test_notes_of_an_earlier_version_tell_of_no_change(caplog: pytest.LogCaptureFixture) -> None:
     fetch = replace(
         FETCH,
