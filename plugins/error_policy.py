@@ -25,6 +25,7 @@ from cdcbus.plugins.errors import (
     PositionUnavailable,
     PositionUnusable,
     QuotaUsedUp,
+    RecordsLost,
     RowConflict,
     SourceBehind,
     SourceError,
@@ -192,6 +193,12 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         "Create the topic, grant the right or raise the limit named above, then start the task "
         "again.",
         _STARTED,
+    ),
+    RecordsLost: Policy(
+        Action.STOP,
+        "Decide from where to send records again, and set the position with the command named "
+        "above.",
+        _RESET,
     ),
     SparkUnavailable: Policy(
         Action.RETRY,

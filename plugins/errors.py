@@ -20,6 +20,7 @@
     ├── BusError                 Kafka
     │   ├── BusUnavailable       unreachable at the moment: try again
     │   └── BusRejected          Kafka refuses: unknown topic, no rights, record too large
+    │       └── RecordsLost      it lacks records that it had acknowledged
     ├── SparkUnavailable         its cluster is unavailable, or executors were lost: try again
     ├── SparkEnded               the JVM of Spark was killed, or has crashed
     ├── DataError                a record or row
@@ -144,6 +145,10 @@ class BusUnavailable(BusError):
 
 class BusRejected(BusError):
     """Kafka refuses the request, and would refuse it again."""
+
+
+class RecordsLost(BusRejected):
+    """Kafka lacks records that it had acknowledged."""
 
 
 class SparkUnavailable(CdcError):

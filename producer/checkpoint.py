@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from cdcbus.plugins.contracts import Mark, PositionStore
+from cdcbus.plugins.contracts import Mark, PositionStore, SentLog
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.saved_aside import SavedAside
-from cdcbus.producer.config import FetchTask
+from cdcbus.plugins.transform.rule_digests import changed
+from cdcbus.producer.config import CLUSTER, FetchTask
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
@@ -19,7 +20,20 @@ from cdcbus.producer.publish.publisher import KafkaPublisher
 
 def mark_of(task: FetchTask, publisher: KafkaPublisher) -> Mark:
     """What the task notes with a position."""
-    return Mark(rules=task.rules_at(publisher.cluster_id))
+    return Mark(rules=task.rules_at(publisher.cluster_id), sent=publisher.logs.noted())
+
+
+def noted_logs(
+    task: FetchTask, positions: PositionStore, publisher: KafkaPublisher
+) -> Mapping[str, SentLog]:
+    """What the task noted of its topics with the stored position; nothing where somebody has set
+    it, or the topics are those of another cluster. Raises the errors of a position store."""
+    positions.load()
+    written = positions.written
+    if written is None or not positions.is_own:
+        return {}
+    is_changed = changed(written.mark.rules, task.rules_at(publisher.cluster_id))
+    return {} if CLUSTER in is_changed else written.mark.sent
 
 
 class Checkpoint:
@@ -47,7 +61,8 @@ class Checkpoint:
         self._deliver = deliver
         self._report = report
         self._stored = progress.position = start
-        self._mark = mark_of(task, publisher)
+        self._mark = partial(mark_of, task, publisher)
+        self._look = publisher.logs.look
         self._aside = SavedAside(positions.path)
         # Positions that may be stored, though ZooKeeper has not confirmed it.
         self._unsure: list[str] = []
@@ -86,7 +101,7 @@ class Checkpoint:
         # stored, or none of them.
         self._deliver.storing(self._unsure)
         if following is not None:
-            self._aside.save(partial(self._save, following, text))
+            self._aside.save(partial(self._save, following, text, self._mark()))
 
     def store(self) -> None:
         """Stores the edge once Kafka has every record sent before it, and returns when it is
@@ -97,7 +112,7 @@ class Checkpoint:
         self._aside.settle()
         text, edge = self._next(edge)
         if edge is not None:
-            self._save(edge, text)
+            self._save(edge, text, self._mark())
         self._report(self.progress)
 
     def _published(self) -> BinlogPosition | None:
@@ -105,7 +120,9 @@ class Checkpoint:
             raise PositionConflict(
                 f"{self._positions.path} was set by somebody else; resuming from there"
             )
-        return self._deliver.published()
+        edge = self._deliver.published()
+        self._look()
+        return edge
 
     def _next(self, edge: BinlogPosition | None) -> tuple[str, BinlogPosition | None]:
         """The position to store, as text and parsed; ("", None) if it is stored already."""
@@ -117,8 +134,8 @@ class Checkpoint:
         edge = replace(edge, batch_id=self._stored.batch_id + 1)
         return edge.to_json(), edge
 
-    def _save(self, edge: BinlogPosition, text: str) -> None:
-        self._positions.save(text, self._mark)
+    def _save(self, edge: BinlogPosition, text: str, mark: Mark) -> None:
+        self._positions.save(text, mark)
         # Saves follow each other: no earlier position can still be stored after this one.
         self._unsure = []
         self._stored = self.progress.position = edge

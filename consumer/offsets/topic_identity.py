@@ -12,12 +12,11 @@ from confluent_kafka import KafkaException, TopicCollection
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.kafka_admin import admin_of
 from cdcbus.plugins.errors import TopicRemade
+from cdcbus.plugins.kafka.topics import id_of
 from cdcbus.plugins.positions import TopicPartition
 
 LOOK_SECONDS = 30.0
 ASK_SECONDS = 10.0
-# The id that brokers before 2.8 give.
-UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def topic_ids(source: TopicConfig) -> dict[str, str]:
@@ -37,8 +36,7 @@ def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[TopicPart
             with suppress(KafkaException):
                 found = answer.result()
                 partitions.update(TopicPartition(topic, each.id) for each in found.partitions)
-                topic_id = str(found.topic_id)
-                if topic_id != UNKNOWN:
+                if topic_id := id_of(found):
                     ids[topic] = topic_id
     return ids, frozenset(partitions)
 

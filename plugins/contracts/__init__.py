@@ -24,6 +24,7 @@ from cdcbus.plugins.contracts.stores import (
     Mark,
     PositionStore,
     SchemaStore,
+    SentLog,
     Written,
 )
 from cdcbus.plugins.contracts.table_batch import Counts, Moves, Swaps, TableBatch, Writes
@@ -52,6 +53,7 @@ __all__ = [
     "PositionStore",
     "RowVersion",
     "SchemaStore",
+    "SentLog",
     "Swaps",
     "TableBatch",
     "TargetColumn",

@@ -30,6 +30,15 @@ class Landmark:
 
 
 @dataclass(frozen=True, slots=True)
+class SentLog:
+    """A topic that a task writes to: its id, empty where unknown, and how many records its
+    partitions were given together, at least."""
+
+    topic_id: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """What a task notes along with a position that it writes."""
 
@@ -50,6 +59,8 @@ class Mark:
     unread: Mapping[int, int | None] = field(default_factory=dict)
     # Digests of the keys that decide which rows the task takes, and how, by the keys' names.
     rules: Mapping[str, str] = field(default_factory=dict)
+    # The topics that the task writes to, by name.
+    sent: Mapping[str, SentLog] = field(default_factory=dict)
 
 
 NO_MARK = Mark()

@@ -35,8 +35,8 @@ _FENCED: Final = {
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
 }
-# Of a transactional id that was idle for transactional.id.expiration.ms, seven days by default. No
-# repetition with the same client helps.
+# Of a transactional id that was idle for transactional.id.expiration.ms, seven days by default, or
+# that a restored cluster never had. No repetition with the same client helps.
 _FORGOTTEN: Final = {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
 # The client gives a broker up that is no longer in the cluster's metadata, with what waits for it.
 _GIVEN_UP: Final = {KafkaError._DESTROY, KafkaError._DESTROY_BROKER}
@@ -78,13 +78,13 @@ def delivery_error(
             f"topic {topic}; a new client sends them again"
         )
     if are_records_lost(error):
-        return records_lost(servers, topic, error)
+        return records_lost(servers, topic, error.str())
     if config.transactional_id:
         if code in _FORGOTTEN:
             return BusUnavailable(
-                f"Kafka at {servers} has forgotten the transactional id "
-                f"{config.transactional_id}, which was idle for too long; a new client "
-                "repeats the transaction"
+                f"Kafka at {servers} does not know the transactional id "
+                f"{config.transactional_id}, which was idle for too long, or lost as with a "
+                "restore; a new client repeats the transaction"
             )
         if error.txn_requires_abort() or code == KafkaError._STATE:
             return BusUnavailable(

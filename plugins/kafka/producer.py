@@ -242,6 +242,15 @@ class KafkaWriter(ABC, Generic[Large]):
             )
         self._acknowledgements.wait(queued)
 
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether Kafka has everything that was sent."""
+        has_failed = self._failed or self._failure or self._refused or self._has_dropped
+        return not has_failed and not len(self.client)
+
+    def committed(self) -> None:
+        """Notes that what was sent is committed."""
+
     def answered(self) -> None:
         """Tells the task's status that Kafka is not waited for any more."""
         self._acknowledgements.came()

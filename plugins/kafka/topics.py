@@ -23,8 +23,16 @@ ANSWER_SECONDS = 10.0
 NEW_SECONDS = 2.0
 LOOK_SECONDS = 0.05
 NOT_YET = {KafkaError.UNKNOWN_TOPIC_OR_PART, *PASSING}
+# The id that brokers before 2.8 give.
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 COMPACTED = {"cleanup.policy": "compact"}
 """The settings of a topic of dead letters, in which open ones never expire."""
+
+
+def id_of(description: Any) -> str:
+    """The id of a topic that a client describes; empty where it has none."""
+    topic_id = str(description.topic_id)
+    return "" if topic_id == NO_ID else topic_id
 
 
 def named_topics(config: PublishConfig) -> list[str]:

@@ -90,6 +90,7 @@ class Transaction:
         self._writer.flush()
         self._send_offset(offset, text)
         self._call(lambda seconds: self._writer.client.commit_transaction(seconds))
+        self._writer.committed()
         self._begin()
 
     def committed(self) -> tuple[int, str]:

@@ -178,7 +178,11 @@ class Transactions:
             # Before the save, which makes it the task's own.
             stored = as_set(stored, self._positions)
         written = self._positions.written
-        self._positions.save(stored, written.mark if written else NO_MARK)
+        mark = written.mark if written else NO_MARK
+        if not self._positions.is_own:
+            # With the position that somebody has set, what was sent before it does not count.
+            mark = replace(mark, sent={})
+        self._positions.save(stored, mark)
         # A restored ZooKeeper counts from its old number again. Without the new one in Kafka, an
         # operator's position, which the save has made our own, would count as a copy next time.
         version = self._positions.position_version

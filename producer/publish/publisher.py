@@ -26,6 +26,7 @@ from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import AS_THEY_ARE, TRUNCATE, RowTransform
 from cdcbus.producer.decoding.row_image import OPS
+from cdcbus.producer.publish.log_watch import LogWatch
 from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
 from cdcbus.producer.publish.routes import Made, TableRoutes
 from cdcbus.producer.publish.row_batching import RecordLimits, many_rows
@@ -68,7 +69,8 @@ class KafkaPublisher(KafkaWriter[_Large]):
     """Sends row changes to the topics of a task. A context manager; entering checks that the topics
     that the task names exist.
 
-    `tables`: the number of row changes queued for each table, by operation.
+    `tables`: the number of row changes queued for each table, by operation; `logs`: what the topics
+    were given.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._limits_of: dict[str, RecordLimits] = {}
         self._code = 0  # columns for which the routes have writers and code
         self.tables: dict[TableId, Counter[Op]] = {}
+        self.logs = LogWatch(config, self.connecting, lambda: self.is_acknowledged, stop)
         self._row = 0  # the next row's number in its transaction
         self._is_prompt = not _LINGER & config.kafka_options.keys()
 
@@ -282,11 +285,23 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 ],
             )
 
+    def start(self) -> None:
+        super().start()
+        self.logs.restart()
+
+    def committed(self) -> None:
+        self.logs.committed()
+
+    def _produce(self, topic: str, records: list[Record]) -> None:
+        self.logs.sending(topic, len(records))
+        super()._produce(topic, records)
+
     def _produce_all(self, waiting: dict[str, list[Record]]) -> None:
         for topic, records in waiting.items():
             self._produce(topic, records)
 
     def _on_too_large(self, refused: _Large) -> None:
+        self.logs.refused(refused.record.topic)
         dead_letter_topic = self._config.dead_letter_topic
         sentence = self._refusal(refused.record.topic, refused.size_bytes, str(refused.record))
         if not dead_letter_topic:

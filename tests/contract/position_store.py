@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 
-from cdcbus.plugins.contracts import Mark, PositionStore, Written
+from cdcbus.plugins.contracts import Mark, PositionStore, SentLog, Written
 from cdcbus.plugins.errors import PositionConflict
 
 
@@ -164,7 +164,13 @@ class PositionStoreContract:
         store.load()
         store.save(
             "ours",
-            mark := Mark(topic_id="id", is_committed=False, target="kafka", rules={"a[i]": "1f"}),
+            mark := Mark(
+                topic_id="id",
+                is_committed=False,
+                target="kafka",
+                rules={"a[i]": "1f"},
+                sent={"shop": SentLog("id", 7), "old": SentLog("", 1)},
+            ),
         )
         after.load()
         assert after.written == Written("ours", mark)

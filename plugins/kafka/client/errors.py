@@ -14,6 +14,7 @@ from cdcbus.plugins.errors import (
     BusUnavailable,
     CdcError,
     ConfigError,
+    RecordsLost,
 )
 
 
@@ -182,19 +183,18 @@ def invalid(servers: str, topic: str, code: int) -> BusUnavailable:
 
 
 def are_records_lost(error: KafkaError) -> bool:
-    """Whether brokers lack records that they had acknowledged: they count those of each client. The
-    client has the same code for records that it dropped itself, as behind one that was too large.
-    """
+    """Whether brokers lack records that they had acknowledged: they count those of each client, as
+    long as a log still holds one of them. The client has the same code for records that it dropped
+    itself, as behind one that was too large."""
     is_out_of_order = error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
     return is_out_of_order and "skipped sequence numbers" not in error.str()
 
 
-def records_lost(servers: str, topic: str, error: KafkaError) -> BusRejected:
-    """The error for these."""
-    return BusRejected(
-        f"Kafka at {servers} lacks records of topic {topic} that it had acknowledged "
-        f"({error.str()}), as after a restore from a backup, or where a leader was elected that "
-        "lacked them (unclean.leader.election.enable). To send them again, set the position to a "
-        "place before that: cdcbus offset reset ID --to PLACE; started as it is, the task sends "
-        "what follows"
+def records_lost(servers: str, topic: str, reason: str) -> RecordsLost:
+    """The error for these. `reason`: what shows it."""
+    return RecordsLost(
+        f"Kafka at {servers} lacks records of topic {topic} that it had acknowledged ({reason}), "
+        "as after a restore from a backup, or where a leader was elected that lacked them "
+        "(unclean.leader.election.enable). To send them again, set the position to a place before "
+        "that: cdcbus offset reset ID --to PLACE; to go on without them, set the one that is stored"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from cdcbus.plugins.contracts import Landmark, Mark, Written
+from cdcbus.plugins.contracts import Landmark, Mark, SentLog, Written
 from cdcbus.plugins.errors import PositionError
 
 
@@ -28,6 +28,8 @@ def written_to_json(written: Written) -> bytes:
         fields["unread"] = {str(number): offset for number, offset in mark.unread.items()}
     if mark.rules:
         fields["rules"] = dict(mark.rules)
+    if mark.sent:
+        fields["sent"] = {topic: [log.topic_id, log.records] for topic, log in mark.sent.items()}
     return orjson.dumps(fields)
 
 
@@ -47,6 +49,9 @@ def written_from_json(data: bytes, path: str) -> Written:
         for name, offset in fields.get("unread", {}).items():
             unread[int(name)] = None if offset is None else int(offset)
         rules = {str(name): str(digest) for name, digest in fields.get("rules", {}).items()}
+        sent = {}
+        for topic, (topic_id, records) in fields.get("sent", {}).items():
+            sent[str(topic)] = SentLog(str(topic_id), int(records))
         mark = Mark(
             bool(fields["isKept"]),
             str(fields["topicId"]),
@@ -55,6 +60,7 @@ def written_from_json(data: bytes, path: str) -> Written:
             target,
             unread,
             rules,
+            sent,
         )
         return Written(str(fields["position"]), mark)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:

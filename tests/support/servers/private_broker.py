@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -59,6 +60,13 @@ class PrivateBroker:
         os.truncate(log, place)
         for made_of_it in (*folder.glob("*index"), *folder.glob("*.snapshot")):
             made_of_it.unlink()
+
+    def empty(self, topic: str) -> None:
+        """Kills it, and removes all logs of a topic, as where it was restored from before it had
+        any. Start it again afterwards."""
+        self.kill()
+        for folder in self._place.data.glob(f"{topic}-*"):
+            shutil.rmtree(folder)
 
     def signal(self, number: signal.Signals) -> None:
         pid = processes.pid(self._place.folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import BusRejected
+from cdcbus.plugins.errors import BusRejected, RecordsLost
 from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running
@@ -62,3 +63,74 @@ def test_a_task_stops_where_kafka_lacks_what_it_had_acknowledged(
             running.until_stored(after)
         found = [record["data"][0]["id"] for record in committed_canal(broker.address, name)]
         assert set(map(int, found)) == set(range(1, 20))
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "others"),
+    [
+        ("", ()),
+        ("cdcbus-lost-all", ()),
+        ("cdcbus-lost-all", ("__transaction_state", "__consumer_offsets")),
+    ],
+)
+def test_a_task_stops_where_kafka_has_lost_all_that_it_had_acknowledged(
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    positions: PositionStore,
+    transactional_id: str,
+    others: Sequence[str],
+) -> None:
+    """Brokers do not notice it: they compare the numbers of records only with what they have."""
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    before = position(source_cursor)
+    positions.save(before.to_json())
+    lacks = pytest.raises(RecordsLost, match=f"lacks records of topic {name} .* offset reset")
+    with private_broker() as broker:
+        topics = AdminClient({"bootstrap.servers": broker.address})
+        create_topics(topics, NewTopic(name, 1, 1))
+        task = fetch_task(source, name, servers=broker.address)
+        task = replace(task, publish=replace(task.publish, transactional_id=transactional_id))
+        with lacks, Running(task, positions) as running:
+            for number in range(1, 4):
+                source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+                running.until_stored(position(source_cursor))
+            broker.cut(name, 0, 0)
+            for other in others:
+                broker.empty(other)
+            broker.start()
+            # More than are lost.
+            for number in range(4, 20):
+                source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+            running.ends()
+        # Only a person can say whether they are to be sent again.
+        with lacks, Running(task, positions) as running:
+            running.ends()
+        positions.save(before.to_json())
+        with Running(task, positions) as running:
+            running.until_stored(position(source_cursor))
+        found = [record["data"][0]["id"] for record in committed_canal(broker.address, name)]
+        assert set(map(int, found)) == set(range(1, 20))
+
+
+def test_a_task_notices_at_its_start_what_kafka_has_lost_meanwhile(
+    source: Database, source_cursor: Cursor, name: str, positions: PositionStore
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    positions.save(position(source_cursor).to_json())
+    with private_broker() as broker:
+        topics = AdminClient({"bootstrap.servers": broker.address})
+        create_topics(topics, NewTopic(name, 1, 1))
+        task = fetch_task(source, name, servers=broker.address)
+        with Running(task, positions) as running:
+            source_cursor.execute("INSERT INTO t VALUES (1)")
+            running.until_stored(position(source_cursor))
+        broker.cut(name, 0, 0)
+        broker.start()
+        source_cursor.execute("INSERT INTO t VALUES (2)")
+        with (
+            pytest.raises(RecordsLost, match=f"topic {name} .*0 instead of at least 1"),
+            Running(task, positions) as running,
+        ):
+            running.ends()
+        assert not committed_canal(broker.address, name)

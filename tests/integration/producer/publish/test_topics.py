@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
+from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, RecordsLost
 from cdcbus.plugins.kafka.config import NewTopics, PublishConfig, TopicRule
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import FetchTask
@@ -259,9 +259,40 @@ def test_a_topic_deleted_under_the_task_stops_it_and_no_row_is_missing_in_the_ne
         running.ends()
     assert BinlogPosition.from_json(positions.load() or "").pos < after.pos
     make_topic(name)
+    lost = pytest.raises(RecordsLost, match=f"topic {name} .*deleted and created again")
+    with lost, Running(task, positions) as running:
+        running.ends()
+    # As an operator who goes on without what was in the former topic.
+    positions.save(positions.load() or "")
     with Running(task, positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, name) == [4, 5, 6]
+
+
+@pytest.mark.usefixtures("start")
+def test_a_topic_deleted_and_created_again_under_the_task_stops_it(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
+    admin: AdminClient,
+) -> None:
+    """The client would send to the new one without a word."""
+    make_topic(name)
+    with (
+        pytest.raises(RecordsLost, match=f"lacks records of topic {name} .* offset reset"),
+        Running(task, positions) as running,
+    ):
+        source_cursor.execute("INSERT INTO orders VALUES (1), (2), (3)")
+        running.until_stored(position(source_cursor))
+        running.until(lambda: high_watermark(kafka, name) == 3)
+        admin.delete_topics([name])[name].result(timeout=30)
+        assert eventually(lambda: name not in admin.list_topics(timeout=10).topics, 30.0)
+        make_topic(name)
+        source_cursor.execute("INSERT INTO orders VALUES (4), (5), (6), (7)")
+        running.ends()
 
 
 @pytest.mark.usefixtures("start")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, RecordsLost
 from cdcbus.plugins.kafka.client.errors import Refusals
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.delivery_errors import delivery_error, is_fenced, needs_new_client
@@ -19,9 +19,14 @@ IN_TRANSACTIONS = PublishConfig("k:1", "t", "canalRow", transactional_id="cdcbus
     [
         (KafkaError.INVALID_TIMESTAMP, PLAIN, BusUnavailable, "correct the clock"),
         (KafkaError._DESTROY, PLAIN, BusUnavailable, "a broker has left the Kafka cluster"),
-        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, PLAIN, BusRejected, "lacks records of topic t"),
+        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, PLAIN, RecordsLost, "lacks records of topic t"),
         (KafkaError.UNKNOWN_PRODUCER_ID, PLAIN, BusError, "a new one begins"),
-        (KafkaError.UNKNOWN_PRODUCER_ID, IN_TRANSACTIONS, BusUnavailable, "has forgotten"),
+        (
+            KafkaError.UNKNOWN_PRODUCER_ID,
+            IN_TRANSACTIONS,
+            BusUnavailable,
+            "does not know the transactional id",
+        ),
         (KafkaError._STATE, IN_TRANSACTIONS, BusUnavailable, "has failed and is repeated"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, PLAIN, BusRejected, "kafka-topics --create"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PLAIN, BusRejected, "give it the ACL"),

@@ -1,0 +1,302 @@
+"""Watches that the logs to which a fetch task writes keep what Kafka has acknowledged.
+
+Brokers compare the sequence numbers of a client only with those of its records that a log still
+holds: one that has lost all of them takes the next one as if nothing were missing. So this compares
+the ends of the logs, which nothing but a loss moves back, with what was acknowledged. Other writers
+can hide a loss only where they write as much between two looks, to the same partitions.
+
+Dead letters do not count: their topic can be emptied at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from cdcbus.plugins.contracts import SentLog
+from cdcbus.plugins.errors import RecordsLost
+from cdcbus.plugins.kafka.client.asking import asked
+from cdcbus.plugins.kafka.client.certificates import written_at
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, RIGHTS, records_lost
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.topics import id_of, named_topics
+
+LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0
+# Between two looks at all topics, and at their ids.
+ALL_SECONDS = 30.0
+ANSWER_SECONDS = 10.0
+# How long a leader of an earlier epoch is not believed: it may not know of its successor yet. In a
+# restored cluster epochs are earlier for good.
+FORMER_LEADER_SECONDS = 60.0
+# Of the topics that were written to last: the note is stored with each position.
+MOST_NOTED = 200
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+@dataclass(slots=True)
+class _Log:
+    """What is known of a topic. `sent`: how many records went to it, with the marks that end
+    transactions; `acknowledged`: how many of these Kafka has for certain."""
+
+    topic_id: str = ""
+    partitions: int = 0
+    sent: int = 0
+    acknowledged: int = 0
+    # How many records its partitions have besides these at least: by others, and from before.
+    surplus: int = 0
+    # By partition, as Kafka answered last, and when that was.
+    ends: Mapping[int, Any] = field(default_factory=dict)
+    seen_at: float = 0.0
+
+    @property
+    def least(self) -> int:
+        """How many records its partitions were given at least."""
+        return self.surplus + self.acknowledged
+
+
+@dataclass(slots=True)
+class _Look:
+    """A question about topics, and its answers. `least`: what each was given when it was asked;
+    `sent`: what had been sent to each when the answer came."""
+
+    logs: Mapping[str, _Log]
+    least: Mapping[str, int]
+    has_ids: bool
+    topics: dict[str, Any] = field(default_factory=dict)
+    ends: dict[str, dict[int, Any]] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+
+
+class LogWatch:
+    """Counts what is sent; from `begin` on also compares. `is_acknowledged`: whether Kafka has
+    everything that was sent. Queries run on a thread of their own, so that no record waits for
+    them, except for the first of a topic."""
+
+    def __init__(
+        self,
+        config: PublishConfig,
+        connecting: Mapping[str, str],
+        is_acknowledged: Callable[[], bool],
+        stop: Event,
+    ) -> None:
+        self._config = config
+        self._options = {**connecting, "bootstrap.servers": config.servers}
+        self._is_acknowledged = is_acknowledged
+        self._stop = stop
+        self._has_begun = False
+        self._admin: AdminClient | None = None
+        self._certificates: dict[str, int] = {}
+        self._logs: dict[str, _Log] = {}
+        # Topics to ask about, those written to since all was acknowledged, those in this
+        # transaction, and those in the one before.
+        self._due: set[str] = set()
+        self._unacknowledged: set[str] = set()
+        self._open: set[str] = set()
+        self._ended: set[str] = set()
+        self._looking: tuple[Thread, _Look] | None = None
+        self._looked_at = self._looked_at_all = 0.0
+        self._is_refused = False
+
+    def begin(self, noted: Mapping[str, SentLog]) -> None:
+        """Begins with the topics that the task names and those that an earlier process has noted.
+        Raises RecordsLost where one of these lacks records; BusUnavailable when stopped."""
+        self._has_begun = True
+        for topic, log in noted.items():
+            self._logs[topic] = _Log(log.topic_id, surplus=log.records)
+        own = {*noted, *named_topics(self._config)}
+        self._look_first(own - {self._config.dead_letter_topic})
+
+    def noted(self) -> dict[str, SentLog]:
+        """What the next process should find at least."""
+        found = {}
+        for topic, log in list(self._logs.items())[-MOST_NOTED:]:
+            if log.least:
+                found[topic] = SentLog(log.topic_id, log.least)
+        return found
+
+    def sending(self, topic: str, count: int) -> None:
+        """Notes records before they are sent."""
+        if topic == self._config.dead_letter_topic:
+            return
+        if topic not in self._logs:
+            self._look_first([topic])
+        self._logs[topic].sent += count
+        for topics in (self._due, self._unacknowledged, self._open):
+            topics.add(topic)
+
+    def refused(self, topic: str) -> None:
+        """Notes that a record was too large for Kafka."""
+        self._logs[topic].sent -= 1
+
+    def committed(self) -> None:
+        """Notes the end of a transaction. The mark that it leaves in each partition is certain only
+        when the next one has ended."""
+        for topic in self._ended:
+            self._logs[topic].sent += 1
+        self._unacknowledged |= self._ended
+        self._ended, self._open = self._open, set()
+
+    def restart(self) -> None:
+        """Notes that what was sent and is not acknowledged may never come."""
+        for topic in self._unacknowledged:
+            self._logs[topic].sent = self._logs[topic].acknowledged
+        for topics in (self._unacknowledged, self._open, self._ended):
+            topics.clear()
+
+    def look(self) -> None:
+        """Compares what Kafka has answered, and asks again when it is time. Must be called about
+        once a second. Raises RecordsLost."""
+        if self._is_acknowledged():
+            for topic in self._unacknowledged:
+                self._logs[topic].acknowledged = self._logs[topic].sent
+            self._due |= self._unacknowledged
+            self._unacknowledged.clear()
+        if self._looking is not None:
+            thread, look = self._looking
+            if thread.is_alive():
+                return
+            self._looking = None
+            self._compare(look)
+        now = monotonic()
+        if not self._has_begun or now - self._looked_at < LOOK_SECONDS:
+            return
+        is_of_all = now - self._looked_at_all >= ALL_SECONDS
+        if is_of_all:
+            self._looked_at_all = now
+            self._due |= self._logs.keys()
+        if self._due:
+            self._looked_at = now
+            look = self._question(self._due, has_ids=is_of_all)
+            self._due = set()
+            thread = Thread(target=self._ask, args=(look,), name="log-watch", daemon=True)
+            thread.start()
+            self._looking = thread, look
+
+    def _look_first(self, topics: Iterable[str]) -> None:
+        """Looks at topics before anything is sent to them, and waits for the answer."""
+        for topic in topics:
+            self._logs.setdefault(topic, _Log())
+        if self._has_begun:
+            look = self._question(topics, has_ids=True)
+            # The last rows of a task that stops still go to their topics.
+            stop = Event() if self._stop.is_set() else self._stop
+            asked(lambda: self._ask(look), self._config.servers, stop)
+            self._compare(look)
+
+    def _question(self, topics: Iterable[str], *, has_ids: bool) -> _Look:
+        logs = {topic: self._logs[topic] for topic in topics}
+        return _Look(logs, {topic: log.least for topic, log in logs.items()}, has_ids)
+
+    def _ask(self, look: _Look) -> None:
+        """Fills in what Kafka answers."""
+        with suppress(KafkaException):
+            admin = self._client()
+            if look.has_ids:
+                described = admin.describe_topics(
+                    TopicCollection([*look.logs]), request_timeout=ANSWER_SECONDS
+                )
+                look.topics = self._answered(described)
+            partitions = []
+            for topic, log in look.logs.items():
+                count = log.partitions
+                if topic in look.topics:
+                    count = len(look.topics[topic].partitions)
+                partitions += [TopicPartition(topic, number) for number in range(count)]
+            if not partitions:
+                return
+            answers = admin.list_offsets(
+                dict.fromkeys(partitions, _LATEST), request_timeout=ANSWER_SECONDS
+            )
+            ends = self._answered(answers)
+            for partition, end in ends.items():
+                look.ends.setdefault(partition.topic, {})[partition.partition] = end
+            look.sent = {topic: look.logs[topic].sent for topic in look.ends}
+            if len(ends) < len(partitions):
+                # Without new metadata the client would query the old leader for minutes.
+                admin.list_topics(timeout=ANSWER_SECONDS)
+
+    def _client(self) -> AdminClient:
+        certificates = written_at(self._options)
+        if self._admin is None or certificates != self._certificates:
+            self._admin = AdminClient(dict[str, Any](self._options), logger=LIBRARY_LOG)
+            self._certificates = certificates
+        return self._admin
+
+    def _answered(self, answers: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+        """The answers that came. A topic that is missing, or without a leader, is no loss yet."""
+        found = {}
+        for asked_of, answer in answers.items():
+            try:
+                found[asked_of] = answer.result()
+            except KafkaException as error:
+                if error.args[0].code() in RIGHTS and not self._is_refused:
+                    self._is_refused = True
+                    LOG.warning(
+                        "Kafka at %s does not let this user look at topics (%s): a loss of "
+                        "acknowledged records may not be noticed; give it the ACL: Describe on "
+                        "the topics",
+                        self._config.servers,
+                        error.args[0].str(),
+                    )
+        return found
+
+    def _compare(self, look: _Look) -> None:
+        """Takes over what Kafka has answered. Raises RecordsLost."""
+        for topic, found in look.topics.items():
+            log, topic_id = look.logs[topic], id_of(found)
+            if log.topic_id and topic_id and topic_id != log.topic_id and log.least:
+                raise self._lost(topic, "the topic was deleted and created again")
+            log.topic_id = topic_id or log.topic_id
+            log.partitions = len(found.partitions)
+        now = monotonic()
+        unanswered = set()
+        for topic, log in look.logs.items():
+            ends = look.ends.get(topic, {})
+            is_former = _are_of_former_leader(log.ends, ends)
+            if not ends or (is_former and now - log.seen_at < FORMER_LEADER_SECONDS):
+                unanswered.add(topic)
+                continue
+            for number, end in ends.items():
+                before = log.ends.get(number)
+                if before is not None and end.offset < before.offset:
+                    raise self._lost(
+                        topic,
+                        f"partition {number} had {before.offset} and has {end.offset} by now",
+                    )
+            if len(ends) < log.partitions:
+                unanswered.add(topic)
+                continue
+            given = sum(end.offset for end in ends.values())
+            least = look.least[topic]
+            if given < least:
+                raise self._lost(topic, f"{given} instead of at least {least}")
+            log.ends, log.seen_at = ends, now
+            log.surplus = max(log.surplus, given - look.sent[topic])
+            if not look.has_ids:
+                # Behind the others, by which `noted` chooses.
+                self._logs[topic] = self._logs.pop(topic)
+        # Among all topics there can be some that were deleted for good.
+        if not look.has_ids:
+            self._due |= unanswered
+
+    def _lost(self, topic: str, reason: str) -> RecordsLost:
+        return records_lost(self._config.servers, topic, reason)
+
+
+def _are_of_former_leader(before: Mapping[int, Any], now: Mapping[int, Any]) -> bool:
+    """Whether the leader of a partition is of an earlier epoch than one that answered before."""
+    for number, end in now.items():
+        known = before[number].leader_epoch if number in before else None
+        if None not in (known, end.leader_epoch) and end.leader_epoch < known:
+            return True
+    return False

@@ -1,0 +1,388 @@
+"""What a fetch task notices of the logs that it writes to, on brokers in memory."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+
+from cdcbus.plugins.contracts import SentLog
+from cdcbus.plugins.errors import RecordsLost
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.producer.publish import log_watch
+from cdcbus.producer.publish.log_watch import MOST_NOTED, LogWatch
+
+CONFIG = PublishConfig("k:1", "shop", "canalRow", dead_letter_topic="letters")
+
+
+def answer(found: object) -> Future[Any]:
+    """One that has come."""
+    future: Future[Any] = Future()
+    if isinstance(found, int):
+        future.set_exception(KafkaException(KafkaError(found)))
+    else:
+        future.set_result(found)
+    return future
+
+
+@dataclass
+class Brokers:
+    """`errors`: what they answer instead about a topic, or a partition, by its name and number."""
+
+    ends: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    ids: dict[str, str] = field(default_factory=dict)
+    epoch: int = 5
+    errors: dict[str | tuple[str, int], int] = field(default_factory=dict)
+    # What comes in while they answer.
+    meanwhile: Any = None
+    asked: int = 0
+
+    def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[Any]]:
+        return {topic: answer(self._described(topic)) for topic in topics.topic_names}
+
+    def _described(self, topic: str) -> object:
+        partitions = [SimpleNamespace(id=number) for number in range(len(self.ends[topic]))]
+        topic_id = self.ids.get(topic, f"id of {topic}")
+        found = SimpleNamespace(topic_id=topic_id, partitions=partitions)
+        return self.errors.get(topic, found)
+
+    def list_offsets(
+        self, partitions: Mapping[TopicPartition, object], **_: float
+    ) -> dict[TopicPartition, Future[Any]]:
+        self.asked += 1
+        if self.meanwhile:
+            self.meanwhile()
+        return {each: answer(self._end(each.topic, each.partition)) for each in partitions}
+
+    def _end(self, topic: str, number: int) -> object:
+        ends = self.ends[topic]
+        if number >= len(ends):
+            return KafkaError.UNKNOWN_TOPIC_OR_PART
+        found = SimpleNamespace(offset=ends[number], leader_epoch=self.epoch)
+        return self.errors.get((topic, number), self.errors.get(topic, found))
+
+    def list_topics(self, **_: float) -> None:
+        """Does nothing."""
+
+
+class Watched:
+    """A watch, and the brokers that it watches. `waiting`: records that are not acknowledged."""
+
+    def __init__(self, brokers: Brokers, noted: Mapping[str, SentLog] | None = None) -> None:
+        self.brokers = brokers
+        self.waiting: list[tuple[str, int]] = []
+        self.watch = LogWatch(CONFIG, {}, lambda: not self.waiting, Event())
+        self.watch.begin(noted or {})
+
+    def queue(self, count: int = 1, topic: str = "shop", partition: int = 0) -> None:
+        self.watch.sending(topic, count)
+        self.waiting += [(topic, partition)] * count
+
+    def acknowledge(self) -> None:
+        for topic, partition in self.waiting:
+            self.brokers.ends[topic][partition] += 1
+        self.waiting.clear()
+
+    def send(self, count: int = 1, topic: str = "shop", partition: int = 0) -> None:
+        self.queue(count, topic, partition)
+        self.acknowledge()
+
+    def look(self) -> None:
+        """Asks, and compares the answer."""
+        self.watch.look()
+        if self.watch._looking is not None:
+            self.watch._looking[0].join()
+        self.watch.look()
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    made = Brokers()
+    monkeypatch.setattr(log_watch, "AdminClient", lambda *_, **__: made)
+    monkeypatch.setattr(log_watch, "LOOK_SECONDS", 0.0)
+    return made
+
+
+@pytest.mark.parametrize("following", [0, 2, 3, 50])
+def test_a_log_that_has_lost_all_and_goes_on_is_noticed(brokers: Brokers, following: int) -> None:
+    """Also where it has grown beyond its former end since."""
+    task = Watched(brokers)
+    task.send(3)
+    task.look()
+    brokers.ends["shop"] = [0, 0]
+    task.send(following, partition=1)
+    task.send(1)
+    with pytest.raises(RecordsLost, match=r"lacks records of topic shop .*offset reset"):
+        task.look()
+
+
+def test_a_loss_before_the_first_look_is_noticed(brokers: Brokers) -> None:
+    brokers.ends["shop"] = [7, 0]
+    task = Watched(brokers)
+    task.send(3)
+    brokers.ends["shop"] = [7, 0]
+    task.send(2)
+    with pytest.raises(RecordsLost, match="9 instead of at least 12"):
+        task.look()
+
+
+def test_a_partition_that_ends_earlier_is_noticed_though_others_grow(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    task.send(3)
+    task.look()
+    brokers.ends["shop"] = [2, 1_000]
+    task.send(partition=1)
+    with pytest.raises(RecordsLost, match="partition 0 had 3 and has 2 by now"):
+        task.look()
+
+
+def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers) -> None:
+    """Whatever the order of records, acknowledgements, answers, and new attempts."""
+    chance = random.Random(7)
+    task = Watched(brokers)
+
+    def queue() -> None:
+        task.queue(chance.randrange(3), chance.choice(("shop", "log")), chance.randrange(2))
+
+    def write_as_another() -> None:
+        brokers.ends["shop"][0] += 1
+
+    def be_silent() -> None:
+        about = chance.choice(("shop", ("shop", 0)))
+        brokers.errors[about] = KafkaError.LEADER_NOT_AVAILABLE
+
+    def begin_anew() -> None:
+        if chance.randrange(2):
+            task.waiting.clear()  # by a new client
+        task.watch.restart()
+
+    def add_partition() -> None:
+        brokers.ends["log"].append(0)
+
+    def come_meanwhile() -> None:
+        queue()
+        if chance.randrange(2):
+            task.acknowledge()
+
+    steps = [queue] * 8 + [task.acknowledge, task.look] * 4
+    steps += [write_as_another, be_silent, brokers.errors.clear, begin_anew, add_partition]
+    for _ in range(5_000):
+        brokers.meanwhile = come_meanwhile if chance.randrange(2) else None
+        chance.choice(steps)()
+        noted = task.watch.noted()
+        assert all(log.records <= sum(brokers.ends[topic]) for topic, log in noted.items())
+    brokers.meanwhile = None
+    brokers.errors.clear()
+    task.acknowledge()
+    task.look()
+    brokers.ends["shop"][0] -= 1
+    task.send()
+    with pytest.raises(RecordsLost):
+        task.look()
+
+
+def test_a_mark_of_a_transaction_is_expected_once_the_next_one_has_ended(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    task.send()
+    task.watch.committed()  # its mark is on its way
+    task.look()
+    brokers.ends["shop"][0] += 1
+    task.send()
+    task.watch.committed()
+    task.look()
+    assert task.watch.noted()["shop"].records == 3
+    brokers.ends["shop"][0] = 2
+    task.send()
+    with pytest.raises(RecordsLost):
+        task.look()
+
+
+def test_a_transaction_leaves_a_mark_only_where_it_has_records(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    for topic in ("log", "shop", "shop", "shop"):
+        task.send(topic=topic)
+        task.watch.committed()
+        brokers.ends[topic][0] += 1
+    task.watch.sending("log", 0)
+    task.look()
+    assert task.watch.noted()["log"].records == 2
+
+
+def test_records_that_were_dropped_or_refused_are_not_missed(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    task.queue(5)
+    task.waiting.clear()
+    task.watch.restart()
+    task.send(2)
+    task.queue(1)
+    task.waiting.clear()
+    task.watch.refused("shop")
+    task.look()
+    assert task.watch.noted()["shop"].records == 2
+
+
+def test_a_topic_that_is_gone_is_asked_about_with_all_others_only(brokers: Brokers) -> None:
+    brokers.ends["gone"] = [3, 0]
+    task = Watched(brokers, {"gone": SentLog("", 3)})
+    brokers.errors["gone"] = KafkaError.UNKNOWN_TOPIC_OR_PART
+    task.look()
+    asked = brokers.asked
+    task.look()
+    assert brokers.asked == asked
+    assert task.watch.noted() == {"gone": SentLog("id of gone", 3)}
+
+
+def test_what_was_acknowledged_before_a_new_attempt_is_missed(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    brokers.errors["shop"] = KafkaError._TIMED_OUT
+    task.send(3)
+    task.look()
+    task.queue()
+    task.waiting.clear()
+    task.watch.restart()
+    brokers.errors.clear()
+    brokers.ends["shop"] = [0, 2]
+    with pytest.raises(RecordsLost, match="2 instead of at least 3"):
+        task.look()
+
+
+def test_a_topic_is_asked_about_once_more_when_its_records_are_acknowledged(
+    brokers: Brokers,
+) -> None:
+    task = Watched(brokers)
+    task.look()
+    task.queue(3)
+    task.look()
+    task.waiting.clear()  # as acknowledged, and lost
+    with pytest.raises(RecordsLost, match="0 instead of at least 3"):
+        task.look()
+
+
+@pytest.mark.parametrize("code", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError._TIMED_OUT])
+def test_silence_is_no_loss_and_the_topic_is_asked_about_again(brokers: Brokers, code: int) -> None:
+    task = Watched(brokers)
+    task.send(3)
+    task.look()
+    brokers.errors["shop"] = code
+    brokers.ends["shop"] = [0, 0]
+    task.send()
+    task.look()
+    brokers.errors.clear()
+    with pytest.raises(RecordsLost):
+        task.look()
+
+
+def test_a_topic_that_is_not_written_to_is_asked_about_with_all_others_only(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Watched(brokers)
+    task.look()
+    asked = brokers.asked
+    task.look()
+    assert brokers.asked == asked
+    brokers.ends["shop"] = [0, 0]
+    task.send()
+    task.look()
+    assert brokers.asked > asked
+    brokers.ends["shop"] = [0, 0]
+    monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
+    with pytest.raises(RecordsLost):
+        task.look()
+
+
+def test_a_topic_of_dead_letters_can_be_emptied(brokers: Brokers) -> None:
+    brokers.ends["letters"] = [5, 5]
+    task = Watched(brokers)
+    task.send(topic="letters")
+    task.look()
+    brokers.ends["letters"] = [0, 0]
+    task.send(topic="letters")
+    task.look()
+    assert not task.watch.noted()
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_topic_of_another_id_has_lost_what_it_was_given(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch, is_used: bool
+) -> None:
+    monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
+    task = Watched(brokers)
+    task.send(is_used)
+    task.look()
+    brokers.ids["shop"] = "other"
+    brokers.ends["shop"] = [9, 0, 0]
+    if is_used:
+        with pytest.raises(RecordsLost, match="deleted and created again"):
+            task.look()
+    else:
+        task.look()
+        task.send()
+        task.look()
+        assert task.watch.noted() == {"shop": SentLog("other", 10)}
+
+
+def test_a_leader_that_does_not_know_of_its_successor_is_not_believed_at_once(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Watched(brokers)
+    task.send(3)
+    task.look()
+    brokers.epoch -= 1
+    brokers.ends["shop"] = [2, 0]
+    task.watch.sending("shop", 0)
+    task.look()
+    monkeypatch.setattr(log_watch, "FORMER_LEADER_SECONDS", 0.0)
+    with pytest.raises(RecordsLost):
+        task.look()
+
+
+def test_the_next_process_finds_what_is_missing_before_it_sends(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    task.look()
+    task.send(3)
+    task.watch.look()
+    noted = task.watch.noted()
+    assert noted == {"shop": SentLog("id of shop", 3)}
+    Watched(brokers, noted)
+    brokers.ends["shop"] = [2, 0]
+    with pytest.raises(RecordsLost, match="2 instead of at least 3"):
+        Watched(brokers, noted)
+    brokers.ends["shop"] = [3, 0]
+    with pytest.raises(RecordsLost, match="deleted and created again"):
+        Watched(brokers, {"shop": SentLog("former", 3)})
+    # Of an earlier version of Kafka.
+    Watched(brokers, {"shop": SentLog("", 3)})
+
+
+def test_topics_that_were_written_to_last_are_noted(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    for number in range(MOST_NOTED + 5):
+        task.send(topic=f"t{number}")
+    task.look()
+    for number in (0, 1):
+        task.send(topic=f"t{number}")
+    task.look()
+    noted = task.watch.noted()
+    assert len(noted) == MOST_NOTED
+    assert {"t0", "t1"} <= noted.keys()
+    assert "t2" not in noted
+
+
+def test_a_user_who_may_not_look_is_told_once(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.errors["shop"] = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    task = Watched(brokers)
+    for _ in range(3):
+        task.send()
+        task.look()
+    (line,) = caplog.messages
+    assert "does not let this user look at topics" in line
