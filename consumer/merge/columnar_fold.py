@@ -57,10 +57,12 @@ def _with_held_key(group: RowGroup, table: TargetTable) -> RowGroup | None:
     """The group with its key as the target holds it; None where rows lack a part of their key or
     change it, or where the target rounds it: rows whose rounded keys are equal can only be
     distinguished row by row."""
-    if not _has_key(group, table) or _may_round(group, table):
+    if not _has_key(group, table):
         return None
     before = _with_held(group.before, table)
     after = _with_held(group.after, table)
+    if _may_round(group, after, table):
+        return None
     if group.op is Op.UPDATE:
         # Without its before image an update may have moved the row.
         if before is None or after is None:
@@ -82,14 +84,18 @@ def _has_key(group: RowGroup, table: TargetTable) -> bool:
     return True
 
 
-def _may_round(group: RowGroup, table: TargetTable) -> bool:
+def _may_round(group: RowGroup, held: Mapping[str, pa.Array] | None, table: TargetTable) -> bool:
     """Whether the target holds less of a key than the source."""
-    if group.after is None:
+    if group.after is None or held is None:
         return False
     # First by the types alone, which needs no look at the cells.
     if holds_less_of_key(table, group.table):
         return True
-    return any(is_rounded(table.columns[name], group.after[name]) for name in table.key)
+    for name in table.key:
+        cells = group.after[name]
+        if held[name] is not cells and is_rounded(table.columns[name], cells):
+            return True
+    return False
 
 
 def _with_held(

@@ -18,13 +18,14 @@ from cdcbus.consumer.merge.whole_row import (
     columns_missing,
     holds_less_of_key,
     in_order,
+    keeps_key,
     width_of,
 )
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.loaders.cells.canonical import SPELLINGS, exactly, holding
 from cdcbus.plugins.loaders.cells.equal_keys import folded_key, folds
-from cdcbus.plugins.rowchange import Op, Row, RowChange
+from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 
 class AlikeKeys(DataError):
@@ -95,12 +96,15 @@ class _Fold:
     is_folding: bool = field(init=False)
     in_full: dict[Key, Key] = field(default_factory=dict)
     rounded: set[Key] = field(default_factory=set)
-    say: Callable[[Key], Key] | None = field(init=False)
+    say: Callable[[Key], Key] = field(init=False)
+    source: Table | None = None
+    is_kept: bool = False
 
     def __post_init__(self) -> None:
-        """`cells`: those of a row's key; `key_of`: the key as the target holds it. `in_full`: each
-        inserted key as the source has it, where the target rounds keys; `rounded`: the keys of
-        which the target holds less."""
+        """`cells`: those of a row's key; `key_of`: the key as the target holds it; `say`: with all
+        its digits. `in_full`: each key as the source has it, where the target may round it;
+        `rounded`: the keys of which the target holds less. `is_kept`: the target holds keys of
+        `source`, the last change's table, as they are."""
         cells = self.cells = cells_of(self.table.key)
         hold = holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
@@ -119,10 +123,17 @@ class _Fold:
                 self.truncate = True
                 self.nets.clear()
 
+    def keeps(self, source: Table) -> bool:
+        """Whether all keys of the source table stay as they are, which is asked for each row."""
+        if source is not self.source:
+            self.source = source
+            self.is_kept = keeps_key(self.table, source)
+        return self.is_kept
+
     def come(self, change: RowChange, key: Key, row: Row) -> None:
         """Notes that a row gets this key. Raises DataError where another row exists whose key
         differs only at the source."""
-        if self.say is None:
+        if self.keeps(change.table):
             return
         full = self.say(self.cells(row))
         known = self.nets.get(key)
@@ -138,8 +149,7 @@ class _Fold:
 
     def _has_lost(self, key: Key, full: Key) -> bool:
         """Whether the target holds less of a key than the source, beyond its spelling."""
-        said = self.say(key) if self.say else full
-        for held, own, column in zip(said, full, self.table.key_columns, strict=True):
+        for held, own, column in zip(self.say(key), full, self.table.key_columns, strict=True):
             if held != own and column.type not in SPELLINGS:
                 return True
         return False
@@ -169,19 +179,23 @@ class _Fold:
             # A partial image: a key column that it lacks has not changed.
             old_key = self.key(change, {**after, **before})
             key = self.key(change, {**before, **after})
-            after = {**dict(zip(self.table.key, key, strict=True)), **after}
+            own = self.cells({**before, **after})
+            after = {**dict(zip(self.table.key, own, strict=True)), **after}
         if key != old_key:
             self.move(change, old_key, key, {**before, **after})
             return
         known = self.nets.get(key)
+        if known is not None and known.row is None and not self.insert_on_update:
+            self.left_out += 1
+            return
+        if not self.keeps(change.table):
+            self.in_full[key] = self.say(self.cells(after))
         if known is None:
             self.nets[key] = _Net(after, may_insert=self.insert_on_update)
         elif known.row is not None:
             known.row = {**known.row, **after}
-        elif self.insert_on_update:
-            self.nets[key] = _Net(after, is_cleared=True, is_born=known.is_born)
         else:
-            self.left_out += 1
+            self.nets[key] = _Net(after, is_cleared=True, is_born=known.is_born)
 
     def move(self, change: RowChange, old_key: Key, key: Key, row: Row) -> None:
         """Applies a key change: the old key is deleted, the row written whole under the new one."""

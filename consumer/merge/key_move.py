@@ -3,9 +3,14 @@ Pure."""
 
 from __future__ import annotations
 
-from cdcbus.consumer.merge.whole_row import cells_of, columns_missing, in_order
+from cdcbus.consumer.merge.whole_row import (
+    cells_of,
+    columns_missing,
+    holds_less_of_key,
+    in_order,
+)
 from cdcbus.plugins.contracts import Moves, TableBatch, TargetTable, Writes
-from cdcbus.plugins.loaders.cells.canonical import SPELLINGS, exactly, holding
+from cdcbus.plugins.loaders.cells.canonical import DOUBLE, SPELLINGS, WHOLE, holding, may_round
 from cdcbus.plugins.loaders.cells.equal_keys import folds
 from cdcbus.plugins.rowchange import Op, RowChange
 
@@ -27,9 +32,13 @@ def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> T
     if not columns_missing(change, table, row):
         return None
     is_fixed = any(table.columns[name].is_fixed for name in table.key)
-    # A value that is only spelled in another way is found.
-    losing = [name for name in table.key if table.columns[name].type not in SPELLINGS]
-    if is_fixed or table.is_key_deferrable or folds(table) or exactly(table, losing):
+    # A value that is only spelled in another way is found; whole numbers and doubles hold all that
+    # a source of such a type has.
+    found = {*SPELLINGS, *WHOLE, *DOUBLE}
+    is_losing = holds_less_of_key(table, change.table) or any(
+        may_round(column) and column.type not in found for column in table.key_columns
+    )
+    if is_fixed or table.is_key_deferrable or folds(table) or is_losing:
         return None
     hold = holding(table, table.key)
     key_of = cells_of(table.key)

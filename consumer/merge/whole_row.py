@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import TargetUnavailable
-from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.loaders.cells.canonical import holds_less, is_kept
 from cdcbus.plugins.rowchange import Cell, Row, RowChange, Table
 
 Key = tuple[Cell, ...]
@@ -63,3 +63,10 @@ def holds_less_of_key(target: TargetTable, source: Table) -> bool:
         if name in target.key and holds_less(target.columns[name], column.mysql_type):
             return True
     return False
+
+
+def keeps_key(target: TargetTable, source: Table) -> bool:
+    """Whether the types alone, the source's under the target's names, show that different keys stay
+    different at the target."""
+    types = {column.name: column.mysql_type for column in source.columns}
+    return all(is_kept(column, types.get(column.name, "")) for column in target.key_columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.loaders.cells.canonical import WHOLE, holds_less
 from cdcbus.plugins.rowchange import Column, TableId
 from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.route import any_case
@@ -59,7 +59,10 @@ def describe_cut_cells(source: TableId, target: TargetTable, columns: Iterable[C
         name = any_case(target.columns, column.name)
         if name is None or name in target.key:
             continue
-        if holds_less(target.columns[name], column.mysql_type):
+        own = target.columns[name]
+        # PostgreSQL takes no fraction for a whole number.
+        is_refused = target.dialect == "postgresql" and own.type in WHOLE
+        if holds_less(own, column.mysql_type) and not is_refused:
             cut.append(f"{name} ({column.mysql_type})")
     if not cut:
         return ""

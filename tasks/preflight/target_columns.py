@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from cdcbus.consumer.transform.lossy_tables import CELLS_REMEDY, describe_cut_cells
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError
-from cdcbus.plugins.loaders.add_column import add_columns
+from cdcbus.plugins.loaders.add_column import add_columns, column_type
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import too_narrow
 from cdcbus.plugins.rowchange import Column, Table
@@ -142,14 +142,17 @@ def _key(
     """Results where the target's key may not distinguish rows that the source's key does."""
     source = route.source
     types = {column.name.lower(): column.mysql_type for column in mapped}
-    for name, type_ in too_narrow(table, mapped).items():
+    wider = too_narrow(table, mapped)
+    for name in table.key:
+        type_ = types.get(name.lower(), "")
         # Columns that do not round or cut refuse values that do not fit.
-        if name in table.key and holds_less(table.columns[name], types.get(name.lower(), "")):
+        if holds_less(table.columns[name], type_):
             found = (
-                f"column {name} of its key has fewer digits than that of {source}: the second "
+                f"column {name} of its key keeps less than that of {source}, a {type_}: the second "
                 "of two rows that are one there is refused"
             )
-            yield warning(subject, found, f"Make column {name} {type_}.")
+            wanted = wider.get(name) or column_type(type_, table.dialect)
+            yield warning(subject, found, f"Make column {name} {wanted}.")
     if folding := [name for name in table.key if table.columns[name].is_folding]:
         found = (
             f"column{_s(folding)} {', '.join(folding)} of its key may take different texts "

@@ -11,6 +11,7 @@ from typing import Final
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.add_column import NAME_BYTES, add_columns, too_long
 from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.loaders.cells.numbers import number_not_held
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.schema.collations import WIDE, charset_of, folding, may_merge, merges, pads
@@ -20,7 +21,6 @@ from cdcbus.tasks.schema.definition import (
     TableDefinition,
     as_columns,
 )
-from cdcbus.tasks.schema.numbers import number_not_held
 
 # The kind of values of a type, by its name at the source and at the targets.
 KINDS: Final = (

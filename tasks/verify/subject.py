@@ -12,7 +12,8 @@ from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
 from cdcbus.plugins.converters.auto import Auto
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
+from cdcbus.plugins.loaders.cells.canonical import FILLED_UP, WHOLE
+from cdcbus.plugins.loaders.cells.numbers import DECIMAL
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
 from cdcbus.plugins.transform.plan import Conversion, Plan

@@ -23,16 +23,17 @@ import pyarrow.compute as pc
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.cells.arrow_literals import has_any
+from cdcbus.plugins.loaders.cells.numbers import DECIMAL, WHOLE_BYTES, is_number, rounds
 from cdcbus.plugins.loaders.cells.oracle_types import as_elsewhere
 from cdcbus.plugins.rowchange import Cell
 
 Hold = Callable[[str], str]
 Key = tuple[Cell, ...]
 
-WHOLE: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "integer", "bigint"))
-DECIMAL: Final = frozenset(("decimal", "numeric", "NUMBER"))
+WHOLE: Final = frozenset(WHOLE_BYTES)
 SINGLE: Final = frozenset(("float", "real"))
 DOUBLE: Final = frozenset(("double", "double precision"))
+NUMBERS: Final = WHOLE | DECIMAL | SINGLE | DOUBLE
 MOMENTS: Final = frozenset(
     ("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone")
 )
@@ -105,58 +106,64 @@ def _each(readings: Sequence[Hold | None], cells: Key) -> Key:
 
 
 def exact_of(column: TargetColumn) -> Hold | None:
-    """Like `hold_of`, but with all digits of a cell, if the column may round; else None."""
+    """Like `hold_of`, but with all digits of a cell."""
     column = as_elsewhere(column)
-    if column.type in DECIMAL and column.scale is not None:
+    if column.type in NUMBERS:
         return lambda cell: _decimal(cell, None)
-    if column.type in MOMENTS and column.length is not None:
+    if column.type in MOMENTS:
         return lambda cell: _moment(cell, 6)
-    if column.type in CLOCKS and column.length is not None:
+    if column.type in CLOCKS:
         return lambda cell: _clock(cell, 6)
-    if column.type in SINGLE:
-        return _double
     if column.type in ("date", "binary", *FILLED_UP, *SPELLINGS):
         return str  # all of the cell, as it is
     return None
 
 
-def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key] | None:
-    """The function that converts the cells of these columns without rounding; None if the table
-    rounds none of them."""
+def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
+    """The function that converts the cells of these columns without rounding."""
     exact = [exact_of(table.columns[name]) for name in names]
-    if not any(exact):
-        return None
     return lambda cells: _each(exact, cells)
 
 
-DIGITS: Final = re.compile(
-    r"(?:decimal|numeric)\([0-9]+,\s*([0-9]+)\)|(?:datetime|timestamp|time)\(([0-9])\)",
-    re.IGNORECASE,
-)
+def may_round(column: TargetColumn) -> bool:
+    """Whether the column may store less than a cell says."""
+    column = as_elsewhere(column)
+    if column.type in DECIMAL:
+        return column.scale is not None
+    if column.type in MOMENTS or column.type in CLOCKS:
+        return column.length is not None
+    return column.type in (*NUMBERS, "date", "binary", *FILLED_UP, *SPELLINGS)
+
+
+TIME_DIGITS: Final = re.compile(r"(?:datetime|timestamp|time)\(([0-9])\)", re.IGNORECASE)
 
 
 def holds_less(column: TargetColumn, source_type: str) -> bool:
-    """Whether the column has fewer digits after the point than the source's, whose type is MySQL's
-    text, or drops the time of day or the end of a text; False if unknown."""
+    """Whether the column has fewer digits than the source's, whose type is MySQL's text, or drops
+    the time of day or the end of a text; False if unknown."""
     column = as_elsewhere(column)
     if column.type in LOSING:
         return LOSING[column.type].match(source_type) is not None
-    found = DIGITS.match(source_type)
-    if exact_of(column) is None or found is None:
-        return False
-    own = column.length
-    if column.type in DECIMAL:
-        own = column.scale
-    return own is not None and own < int(found[1] or found[2])
+    if column.type in MOMENTS or column.type in CLOCKS:
+        found = TIME_DIGITS.match(source_type)
+        return bool(found and column.length is not None and column.length < int(found[1]))
+    return rounds(source_type.lower(), column)
 
 
 LOSING: Final = {
     "date": re.compile("datetime|timestamp", re.IGNORECASE),
-    **dict.fromkeys(SINGLE, re.compile("double|decimal|int|bigint", re.IGNORECASE)),
     "binary": re.compile("varbinary|.*blob", re.IGNORECASE),
     **dict.fromkeys(FILLED_UP, re.compile("varchar|.*text", re.IGNORECASE)),
 }
 """Target types, and the source types of which they do not keep everything."""
+
+
+def is_kept(column: TargetColumn, source_type: str) -> bool:
+    """Whether the column, by both types, keeps apart all that the source's does; False if
+    unknown."""
+    if holds_less(column, source_type):
+        return False
+    return hold_of(column) is None or not may_round(column) or is_number(source_type.lower())
 
 
 def is_spelled_freely(column: TargetColumn, source_type: str) -> bool:
@@ -173,7 +180,7 @@ def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
     """Whether the column stores less than one of the cells says."""
     hold = hold_of(column)
     exact = exact_of(column)
-    if hold is None or exact is None or column.type == "binary":
+    if hold is None or exact is None or not may_round(column) or column.type == "binary":
         return False
     if column.type in SPELLINGS:
         return not held_column(column, cells).equals(cells)
@@ -208,7 +215,7 @@ def _are_whole(cells: pa.Array) -> bool:
 def _decimal(cell: str, scale: int | None) -> str:
     """The number rounded to `scale`; None: with all its digits."""
     # most cells are integers in canonical form
-    if scale == 0 and cell.isdecimal() and cell.isascii() and cell[0] != "0":
+    if not scale and cell.isdecimal() and cell.isascii() and cell[0] != "0":
         return cell
     try:
         number = Decimal(cell)

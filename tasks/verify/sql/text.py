@@ -7,7 +7,8 @@ import struct
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.loaders.cells.canonical import CLOCK, DECIMAL, WHOLE
+from cdcbus.plugins.loaders.cells.canonical import CLOCK, WHOLE
+from cdcbus.plugins.loaders.cells.numbers import DECIMAL
 from cdcbus.plugins.loaders.cells.oracle_types import family
 from cdcbus.plugins.loaders.dialect import QUOTING, ZERO_DATE
 from cdcbus.plugins.loaders.dialects.mysql.cells import BINARY_TYPES, NUMBER, NUMBER_TYPES

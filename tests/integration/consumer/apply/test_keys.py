@@ -231,6 +231,8 @@ def test_a_number_with_zeros_in_front_is_part_of_a_key_with_a_text(
 TAKEN_FOR_ONE = [
     ("{moment}(0)", "datetime(3)", "2024-02-29 23:59:59.600", "2024-02-29 23:59:59.700"),
     ("DECIMAL(10,1)", "decimal(10,2)", "1.25", "1.30"),
+    ("BIGINT", "decimal(10,2)", "1.20", "1.40"),
+    ("DOUBLE PRECISION", "decimal(30,2)", "9007199254740992.00", "9007199254740993.00"),
 ]
 
 
@@ -238,7 +240,9 @@ TAKEN_FOR_ONE = [
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
 @pytest.mark.parametrize(
-    ("target", "source", "first", "second"), TAKEN_FOR_ONE, ids=["moment", "decimal"]
+    ("target", "source", "first", "second"),
+    TAKEN_FOR_ONE,
+    ids=["moment", "decimal", "whole", "double"],
 )
 def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
     server: TargetServer,

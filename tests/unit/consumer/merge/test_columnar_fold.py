@@ -177,3 +177,12 @@ def test_what_the_last_change_does_not_tell_is_left_to_the_plain_way() -> None:
     assert merge_columns(grouped([change(Op.DELETE, "1"), change(Op.INSERT, "1")]), fixed) is None
     assert merge_columns(grouped([change(Op.INSERT, "1")]), fixed) is not None
     assert merge_columns(grouped([change(Op.INSERT, "1")]), target("id", "a", key=())) is None
+
+
+def test_keys_of_numbers_that_the_target_rounds_are_left_to_the_fold_of_rows() -> None:
+    columns = {"k": TargetColumn("k", "int"), "a": TargetColumn("a", "text")}
+    table = TargetTable(ID, columns, ("k",))
+    for source, key, is_by_columns in (("decimal(10,2)", "1.20", False), ("int", "1", True)):
+        of = Table(ID, (Column("k", source), Column("a", "text")), ("k",))
+        change = RowChange(of, Op.INSERT, None, {"k": key, "a": "x"})
+        assert (merge_columns(grouped([change]), table) is not None) is is_by_columns

@@ -356,3 +356,30 @@ def test_a_row_that_cannot_be_placed_is_refused(change: RowChange, sentence: str
     with pytest.raises(DataError) as refused:
         merged(change, may_move=False)
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "one", "other"),
+    [
+        ("int", "decimal(10,2)", "1.20", "1.40"),
+        ("bigint", "double", "1.2", "1.4"),
+        ("double", "decimal(30,2)", "9007199254740992.00", "9007199254740993.00"),
+    ],
+)
+def test_rows_that_a_number_of_the_target_cannot_tell_apart_are_refused(
+    target: str, source: str, one: str, other: str
+) -> None:
+    """The second one would replace the first, and its delete take the first along."""
+    table = TargetTable(
+        TARGET.id, {"k": TargetColumn("k", target), "a": TargetColumn("a", "text")}, ("k",)
+    )
+    of = Table(TARGET.id, (Column("k", source), Column("a", "text")), ("k",))
+    both = [RowChange(of, Op.INSERT, None, {"k": key, "a": key}) for key in (one, other)]
+    with pytest.raises(DataError):
+        merge(both, table, insert_on_update=True, may_move=True)
+    alone = merge(both[:1], table, insert_on_update=True, may_move=True)
+    assert len(alone.fresh) == 1
+    # A source of whole numbers pays nothing for that.
+    whole = Table(TARGET.id, (Column("k", "int"), Column("a", "text")), ("k",))
+    row = RowChange(whole, Op.INSERT, None, {"k": "1", "a": "x"})
+    assert not merge([row], table, insert_on_update=True, may_move=True).fresh

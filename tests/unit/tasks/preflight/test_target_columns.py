@@ -277,8 +277,8 @@ def test_a_key_that_holds_less_than_the_sources_is_a_warning() -> None:
     [(outcome, text, remedy)] = odd(found)
     assert outcome == "warning"
     assert (
-        text == "column id of its key has fewer digits than that of SHOP.ORDERS: the second of two "
-        "rows that are one there is refused"
+        text == "column id of its key keeps less than that of SHOP.ORDERS, a decimal(10,2): the "
+        "second of two rows that are one there is refused"
     )
     assert remedy.startswith("Make column id numeric(")
     assert any("may take different texts for equal" in each.found for each in found)

@@ -118,6 +118,16 @@ def test_texts_that_collations_take_for_equal_fold_together() -> None:
         (TargetColumn("c", "NCHAR", 9), "varchar(9)", True),
         (TargetColumn("c", "BINARY_FLOAT"), "double", True),
         (TargetColumn("c", "NUMBER", 10, scale=1), "decimal(10,2)", True),
+        (TargetColumn("c", "int"), "decimal(10,2)", True),
+        (TargetColumn("c", "bigint"), "double", True),
+        (TargetColumn("c", "integer"), "decimal(10,0)", False),
+        (TargetColumn("c", "smallint"), "bigint", False),
+        (TargetColumn("c", "double"), "decimal(30,10)", True),
+        (TargetColumn("c", "double precision"), "bigint", True),
+        (TargetColumn("c", "double"), "decimal(10,2)", False),
+        (TargetColumn("c", "double"), "int", False),
+        (TargetColumn("c", "numeric", 10, scale=2), "double", True),
+        (TargetColumn("c", "numeric"), "double", False),
     ],
 )
 def test_a_column_that_keeps_less_than_the_source_is_known_by_both_types(

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.loaders.cells.canonical import DECIMAL
 
+DECIMAL: Final = frozenset(("decimal", "numeric", "NUMBER"))
 WHOLE_BYTES: Final = {
     "tinyint": 1,
     "smallint": 2,
@@ -28,25 +28,43 @@ DECIMAL_DIGITS: Final = {SINGLE_BITS: 6, DOUBLE_BITS: 15}
 # Types of bits, and how many they have where none is declared; 64 are all that a source has.
 BITS: Final = {"bit": 1, '"bit"': 1, "bit varying": 64}
 INEXACT: Final = ("float", "double")
-ROUNDS: Final = "rounds what is in"
+EXACT: Final = ("decimal", "numeric")
+
+
+def is_number(source: str) -> bool:
+    """Whether a source type of MySQL is one of numbers."""
+    name = _name(source)
+    return name in WHOLE_BYTES or name in (*INEXACT, *EXACT, "bit", "year")
+
+
+def rounds(source: str, column: TargetColumn) -> bool:
+    """Whether a column rounds some numbers of a source type of MySQL; False where that is
+    unknown."""
+    name = _name(source)
+    if _whole(column.type, column.declared, column.length) is not None:
+        return name in INEXACT or _scale(source) > 0
+    if column.type in DECIMAL:
+        return column.scale is not None and (name in INEXACT or column.scale < _scale(source))
+    bits = EXACT_BITS.get(column.type)
+    return bits is not None and _is_longer(name, source, bits)
 
 
 def number_not_held(source: str, column: TargetColumn) -> str:
     """The reason why a column cannot hold all numbers of a source type of MySQL; empty where it
     can, or where that is unknown."""
-    name = re.split(r"[( ]", source, maxsplit=1)[0]
+    if rounds(source, column):
+        return "rounds what is in"
     own = _whole(column.type, column.declared, column.length)
     if own is None:
-        if column.type in DECIMAL and column.scale is not None and name in INEXACT:
-            return ROUNDS
-        bits = EXACT_BITS.get(column.type)
-        return ROUNDS if bits and _is_longer(name, source, bits) else ""
-    if name in INEXACT or _scale(source):
-        return ROUNDS
-    least, most = _range(name, source)
+        return ""
+    least, most = _range(_name(source), source)
     if least < own[0] or most > own[1]:
         return "does not hold all of"
     return ""
+
+
+def _name(source: str) -> str:
+    return re.split(r"[( ]", source, maxsplit=1)[0]
 
 
 def _is_longer(name: str, source: str, bits: int) -> bool:
@@ -61,7 +79,7 @@ def _is_longer(name: str, source: str, bits: int) -> bool:
 
 def _range(name: str, source: str) -> tuple[int, int]:
     """The least and the largest whole number of a source type."""
-    if name == "decimal":
+    if name in EXACT:
         most = 10 ** _digits(source) - 1
         return (0 if "unsigned" in source else -most), most
     if name == "year":
@@ -78,7 +96,7 @@ def _digits(source: str) -> int:
 
 def _scale(source: str) -> int:
     """The digits after the point of a DECIMAL."""
-    found = re.match(r"decimal\([0-9]+,\s*([0-9]+)", source)
+    found = re.match(r"(?:decimal|numeric)\([0-9]+,\s*([0-9]+)", source)
     return int(found[1]) if found else 0
 
 
