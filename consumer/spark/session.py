@@ -46,7 +46,7 @@ from cdcbus.consumer.spark.settings import (
     joined,
     with_attempts,
 )
-from cdcbus.consumer.spark.spark_errors import JVM_ENDED, causes, unwritable
+from cdcbus.consumer.spark.spark_errors import JVM_ENDED, causes, ended, how_jvm_ended, unwritable
 from cdcbus.consumer.spark.stderr import filtered_stderr
 from cdcbus.plugins.errors import (
     CdcError,
@@ -99,7 +99,7 @@ def shared_spark(
                 yield spark.newSession(), folder
             except Exception as error:
                 if not stop.is_set() and _is_ended(spark):
-                    LOG.error("%s", _ended(name, spark))
+                    LOG.error("%s", _end(name, spark))
                     on_end()
                 elif isinstance(error, (*JVM_ENDED, SparkEnded)):
                     # Reported before the task's own error, as a crash ends all tasks, and no single
@@ -159,7 +159,7 @@ def _application(
             yield spark, scratch
         except Exception as error:
             if not stop.is_set() and _is_ended(spark):
-                raise CdcError(_ended(name, spark)) from error
+                raise _end(name, spark) from error
             raise
         finally:
             with suppress(*JVM_ENDED):
@@ -243,16 +243,19 @@ def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
 
 
 def _is_ended(spark: SparkSession) -> bool:
-    """Whether the cluster has ended the application. False where the JVM has ended and cannot
-    answer."""
+    """Whether the application has ended. False where the JVM has ended and cannot answer."""
     with suppress(*JVM_ENDED):
         return bool(spark.sparkContext._jsc.sc().isStopped())
     return False
 
 
-def _ended(name: str, spark: SparkSession) -> str:
+def _end(name: str, spark: SparkSession) -> CdcError:
+    """The error for an application that has ended: by its cluster, or with its JVM, which ends it
+    first where it is asked to stop."""
+    if how := how_jvm_ended():
+        return ended(name, how)
     context = spark.sparkContext
-    return (
+    return CdcError(
         f"{name}: its application {context.applicationId} was ended by "
         f"spark.master={context.master}, whose logs say why"
     )

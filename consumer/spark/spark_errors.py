@@ -81,15 +81,22 @@ def unwritable(folder: Path | str, error: OSError) -> SparkUnavailable:
 
 def jvm_ended(task: LoadTask, error: BaseException) -> SparkEnded:
     """The error for a JVM that has ended; `error` was raised by a call to Spark."""
+    return ended(f"task {task.task_id}", how_jvm_ended() or type(error).__name__)
+
+
+def ended(name: str, how: str) -> SparkEnded:
+    """The error for a JVM that has ended."""
+    return SparkEnded(f"{name}: the JVM of Spark has ended ({how}); the log before says more")
+
+
+def how_jvm_ended() -> str:
+    """How this process's JVM has ended, or does within a moment; empty where it runs on."""
     gateway: Any = SparkContext._gateway
-    how = type(error).__name__
-    # Not in an executor.
+    # None in an executor.
     if gateway is not None:
         with suppress(TimeoutExpired):
-            how = ending(gateway.proc.wait(END_SECONDS))
-    return SparkEnded(
-        f"task {task.task_id}: the JVM of Spark has ended ({how}); the log before says more"
-    )
+            return ending(gateway.proc.wait(END_SECONDS))
+    return ""
 
 
 def ending(code: int) -> str:
