@@ -99,12 +99,14 @@ class _Fold:
     say: Callable[[Key], Key] = field(init=False)
     source: Table | None = None
     is_kept: bool = False
+    is_less: bool = False
 
     def __post_init__(self) -> None:
         """`cells`: those of a row's key; `key_of`: the key as the target holds it; `say`: with all
         its digits. `in_full`: each key as the source has it, where the target may round it;
         `rounded`: the keys of which the target holds less. `is_kept`: the target holds keys of
-        `source`, the last change's table, as they are."""
+        `source`, the last change's table, as they are; `is_less`: it holds less
+        than the types of that table say."""
         cells = self.cells = cells_of(self.table.key)
         hold = holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
@@ -128,6 +130,7 @@ class _Fold:
         if source is not self.source:
             self.source = source
             self.is_kept = keeps_key(self.table, source)
+            self.is_less = holds_less_of_key(self.table, source)
         return self.is_kept
 
     def come(self, change: RowChange, key: Key, row: Row) -> None:
@@ -135,7 +138,8 @@ class _Fold:
         differs only at the source."""
         if self.keeps(change.table):
             return
-        full = self.say(self.cells(row))
+        own = self.cells(row)
+        full = self.say(own)
         known = self.nets.get(key)
         is_taken = known is not None and known.row is not None
         if is_taken and self.in_full.get(key, full) != full:
@@ -144,7 +148,7 @@ class _Fold:
                 "columns round them"
             )
         self.in_full[key] = full
-        if self._has_lost(key, full) or holds_less_of_key(self.table, change.table):
+        if self.is_less or (own != key and self._has_lost(key, full)):
             self.rounded.add(key)
 
     def _has_lost(self, key: Key, full: Key) -> bool:

@@ -88,13 +88,16 @@ def hold_of(column: TargetColumn) -> Hold | None:
 def holding(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
     """The function that converts the cells of these columns to what the table stores: equal keys
     become equal, except for texts."""
-    holds = [hold_of(table.columns[name]) for name in names]
-    if not any(holds):
+    return _reading([hold_of(table.columns[name]) for name in names])
+
+
+def _reading(readings: Sequence[Hold | None]) -> Callable[[Key], Key]:
+    if not any(readings):
         return lambda cells: cells
-    if len(holds) == 1 and (only := holds[0]) is not None:
+    if len(readings) == 1 and (only := readings[0]) is not None:
         # nearly all keys have one column, and need no loop
         return lambda cells: (cells[0] if cells[0] is None else only(cells[0]),)
-    return lambda cells: _each(holds, cells)
+    return lambda cells: _each(readings, cells)
 
 
 def _each(readings: Sequence[Hold | None], cells: Key) -> Key:
@@ -121,8 +124,7 @@ def exact_of(column: TargetColumn) -> Hold | None:
 
 def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
     """The function that converts the cells of these columns without rounding."""
-    exact = [exact_of(table.columns[name]) for name in names]
-    return lambda cells: _each(exact, cells)
+    return _reading([exact_of(table.columns[name]) for name in names])
 
 
 def may_round(column: TargetColumn) -> bool:

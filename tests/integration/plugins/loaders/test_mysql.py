@@ -178,6 +178,14 @@ class MysqlContract(LoaderContract):
             with pytest.raises(TargetRejected):
                 self.write(loader, table, Writes(("id", name), [("1", cell)]))
 
+    def test_a_fraction_becomes_a_whole_number_without_an_error(
+        self, server: MysqlServer, loader: Loader
+    ) -> None:
+        """So the log warns of such a column."""
+        table = self.table(server, loader, "id int primary key, v bigint")
+        self.write(loader, table, Writes(("id", "v"), [("1", "1.20"), ("2", "1.50")]))
+        assert self.rows(server) == [(1, 1), (2, 2)]
+
     @pytest.mark.parametrize("cell", ["5", "0", "", "70", "2024.0", "2156"])
     def test_no_number_becomes_another_year(
         self, server: MysqlServer, loader: Loader, cell: str

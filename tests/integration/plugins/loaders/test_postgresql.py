@@ -143,6 +143,14 @@ class TestPostgresql(LoaderContract):
             assert loader._database.dialect.is_coarse(connection, table)
         loader.close()
 
+    def test_a_fraction_is_refused_by_a_column_of_whole_numbers(
+        self, server: PostgresqlServer, loader: Loader
+    ) -> None:
+        """So no warning says that it is rounded."""
+        table = self.table(server, loader, "id int primary key, v bigint")
+        with pytest.raises(TargetRejected, match="column v"):
+            self.write(loader, table, Writes(("id", "v"), [("1", "1.20")]))
+
     def test_an_enum_type_gets_the_source_s_labels_behind_its_own(
         self, server: PostgresqlServer, loader: Loader
     ) -> None:

@@ -14,6 +14,8 @@ from cdcbus.consumer.merge.columnar_fold import merge_columns
 from cdcbus.consumer.merge.fold import merge
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
+from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.loaders.cells.canonical import holding
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.support.processes.module_searches import module_searches
 
@@ -109,6 +111,75 @@ def test_both_ways_give_the_same_batch(history: tuple[list[RowChange], TargetTab
     found = merge_columns(grouped(changes), table)
     if found is not None:
         assert effect(found) == effect(merge(changes, table, insert_on_update=True))
+
+
+NUMBERS = {
+    ("int", "int"): ["1", "2", "3"],
+    ("int", "decimal(10,2)"): ["1.00", "1.20", "1.40", "2.00"],
+    ("numeric", "decimal(10,2)"): ["1.20", "1.21", "1.30"],
+    ("numeric", "double"): ["1.2", "1.21", "1.3"],
+    ("float", "decimal(30,20)"): ["0.10000000000000000001", "0.10000000000000000002", "2"],
+    ("double", "double"): ["0.1", "1e22", "5.0"],
+    ("double", "bigint"): ["9007199254740992", "9007199254740993", "5"],
+}
+
+
+@st.composite
+def histories_of_numbers(draw: DrawFn) -> tuple[TargetTable, list[RowChange], list[RowChange]]:
+    """A target table, changes that it has, and those that come next."""
+    (own, source), keys = draw(st.sampled_from(sorted(NUMBERS.items())))
+    scale = 1 if own == "numeric" else None
+    columns = {"id": TargetColumn("id", own, scale=scale), "a": TargetColumn("a", "text")}
+    table = Table(ID, (Column("id", source), Column("a", "text")), ("id",))
+    rows: dict[str, Row] = {}
+    changes: list[RowChange] = []
+    for number in range(draw(st.integers(1, 8))):
+        key = draw(st.sampled_from(keys))
+        before, after = rows.pop(key, None), {"id": key, "a": str(number)}
+        if before is not None and draw(st.booleans()):
+            changes.append(RowChange(table, Op.DELETE, before, None))
+        else:
+            op = Op.INSERT if before is None else Op.UPDATE
+            changes.append(RowChange(table, op, before, after))
+            rows[key] = after
+    done = draw(st.integers(0, min(1, len(changes) - 1)))
+    return TargetTable(ID, columns, ("id",)), changes[:done], changes[done:]
+
+
+@settings(max_examples=1000)
+@given(histories_of_numbers())
+def test_numbers_of_which_the_target_holds_less_never_make_one_row_of_two(
+    history: tuple[TargetTable, list[RowChange], list[RowChange]],
+) -> None:
+    table, done, changes = history
+    hold = holding(table, ("id",))
+    rows = {each.after["id"]: each.after["a"] for each in done if each.after}
+    left = {hold((key,)): cell for key, cell in rows.items()}
+    were_apart = True
+    for each in changes:
+        if each.before:
+            rows.pop(each.before["id"])
+        if each.after:
+            rows[each.after["id"]] = each.after["a"]
+        were_apart = were_apart and len({hold((key,)) for key in rows}) == len(rows)
+    by_columns = merge_columns(grouped(changes), table)
+    try:
+        batch = merge(changes, table, insert_on_update=True)
+    except DataError:
+        assert by_columns is None
+        assert not were_apart
+        return
+    assert by_columns is None or effect(by_columns) == effect(batch)
+    if not left.keys().isdisjoint(batch.fresh):
+        assert not were_apart
+        return
+    for key in batch.deletes:
+        left.pop(key, None)
+    for writes in batch.writes:
+        for key, cell in zip(writes.rows_of(("id",)), writes.rows_of(("a",)), strict=True):
+            left[key] = cell[0]
+    assert left == {hold((key,)): cell for key, cell in rows.items()}
+    assert len(left) == len(rows)
 
 
 def change(op: Op, key: str, cell: str | None = "x", new_key: str | None = None) -> RowChange:

@@ -274,6 +274,20 @@ def test_a_row_that_comes_back_is_deleted_first_where_an_update_cannot_set_a_col
         assert (batch.deletes, written(batch)) == (deletes, [row("1", b="9")])
 
 
+def test_an_insert_does_not_take_the_place_of_an_updated_row_that_rounding_makes_its_own() -> None:
+    columns = {"k": TargetColumn("k", "int"), "a": TargetColumn("a", "text")}
+    table = TargetTable(TARGET.id, columns, ("k",))
+    source = Table(TARGET.id, (Column("k", "decimal(3,2)"), Column("a", "text")), ("k",))
+    one, other = {"k": "1.20", "a": "x"}, {"k": "1.40", "a": "y"}
+    updated = RowChange(source, Op.UPDATE, one, {**one, "a": "z"})
+    came_again = RowChange(source, Op.INSERT, None, one)
+    assert written(merge([updated, came_again], table, insert_on_update=True)) == [
+        {"k": "1", "a": "x"}
+    ]
+    with pytest.raises(DataError, match="two rows have keys that are equal once"):
+        merge([updated, RowChange(source, Op.INSERT, None, other)], table, insert_on_update=True)
+
+
 def test_an_update_may_insert_only_if_told_so_or_its_insert_is_there() -> None:
     batch = merged(
         update(row("1"), row("1", "new")),

@@ -181,6 +181,17 @@ def test_a_row_that_might_not_be_found_by_its_key_is_not_moved(column: TargetCol
             merge([key_change(b="new")], each, insert_on_update=True)
 
 
+def test_a_row_is_not_moved_where_whole_numbers_hold_less_of_its_key() -> None:
+    columns = {**TARGET.columns, "id": TargetColumn("id", "int")}
+    target = replace(TARGET, columns=columns)
+    moving = key_change(b="new")
+    assert merge([moving], target, insert_on_update=True).moves is not None
+    names = (Column("id", "decimal(3,1)"), Column("b", "text"))
+    moving.table = Table(TARGET.id, names, (), False)
+    with pytest.raises(DataError, match="the change lacks column a"):
+        merge([moving], target, insert_on_update=True)
+
+
 def test_a_row_with_changes_in_other_partitions_is_not_moved() -> None:
     with pytest.raises(
         DataError,

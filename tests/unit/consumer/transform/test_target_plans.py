@@ -9,6 +9,7 @@ import pytest
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.transform import target_plans
+from cdcbus.consumer.transform.lossy_tables import describe_cut_cells
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import TargetUnavailable
@@ -125,6 +126,16 @@ def test_columns_that_hold_less_than_the_source_s_are_warned_of_once(
         "task 7: target table shop.orders keeps fewer digits, no time of day, or no trailing "
         "blanks of cells of shop.orders: day (datetime), v (decimal(12,4)). Give"
     )
+
+
+@pytest.mark.parametrize(("dialect", "is_warned"), [("mysql", True), ("postgresql", False)])
+def test_a_fraction_that_becomes_a_whole_number_without_an_error_is_warned_of(
+    dialect: str, is_warned: bool
+) -> None:
+    """PostgreSQL refuses such a cell."""
+    target = TargetTable(ORDERS, {"v": TargetColumn("v", "bigint")}, (), dialect=dialect)
+    found = describe_cut_cells(ORDERS, target, [Column("v", "decimal(10,2)")])
+    assert bool(found) is is_warned
 
 
 def test_columns_that_round_their_key_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
