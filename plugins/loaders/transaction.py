@@ -176,18 +176,18 @@ class JdbcTransaction:
 
     def _move(self, table: TargetTable, moves: Moves) -> Counts:
         """Gives rows their new keys. They are counted by the writes that follow."""
-        dialect = self._database.dialect
+        dialect, connection = self._database.dialect, self._connection
         counts = Counts()
         for old, new in moves.rows:
-            if moves.may_repeat and self._is_there(table, new):
-                counts.deleted += dialect.delete(self._connection, table, [old])
+            keys = [old, new] if moves.may_repeat else [old]
+            found = [index for index, _ in dialect.locked(connection, table, keys, ())]
+            # Counted before, as a swap takes one of several rows.
+            check_hits(connection, dialect.catalog, table, len(found), len(set(found)))
+            if 1 in found:
+                counts.deleted += dialect.delete(connection, table, [old])
             else:
-                dialect.swap(self._connection, table, table.key, old, new)
+                dialect.swap(connection, table, table.key, old, new)
         return counts
-
-    def _is_there(self, table: TargetTable, key: Cells) -> bool:
-        found = self._database.dialect.locked(self._connection, table, [key], table.key)
-        return next(found, None) is not None
 
     def _swap(self, table: TargetTable, swaps: Swaps) -> Counts:
         """Applies swaps: deletes and updates row by row, then inserts all new rows."""

@@ -15,7 +15,7 @@ from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
 from cdcbus.consumer.transform import target_plans
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TableBatch, Writes
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Moves, TableBatch, Writes
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import (
     TargetError,
@@ -291,6 +291,31 @@ def test_an_update_that_hits_more_rows_than_it_has_keys_is_rolled_back(
         ):
             transaction.write(TableBatch(table, writes=[writes]))
     assert server.rows("SELECT COUNT(*), MAX(v) FROM {schema}.places") == [(count + 1, 5)]
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+@pytest.mark.parametrize("new", ["2", "3"], ids=["of a row", "of no row"])
+def test_a_key_change_that_finds_more_rows_than_it_has_keys_is_rolled_back(
+    server: TargetServer, new: str, may_repeat: bool
+) -> None:
+    server.execute(
+        "CREATE TABLE {schema}.places (id INT, place INT NOT NULL, v INT, PRIMARY KEY (id))"
+    )
+    server.execute("INSERT INTO {schema}.places VALUES (1, 1, 1), (2, 1, 1)")
+    moves = Moves([(("1",), (new,))], may_repeat)
+    update = Writes(("id", "v"), [(new, "7")], may_insert=False)
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        table = loader.table(TableId(server.schema, "places"))
+        assert table is not None
+        lengthen_key(server)
+        with (
+            pytest.raises(TargetUnavailable, match="another key meanwhile"),
+            loader.transaction() as transaction,
+        ):
+            transaction.write(TableBatch(table, moves=moves, writes=[update]))
+        assert loader.table(table.id) != table
+    left = [(1, 1, 1), (1, 2, 5), (2, 1, 1)]
+    assert server.rows("SELECT id, place, v FROM {schema}.places ORDER BY id, place") == left
 
 
 def times(server: TargetServer, digits: int) -> str:
