@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from cdcbus.consumer.config import TopicConfig
 from cdcbus.consumer.offsets.kafka_client import as_client_takes
 from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.kafka.client.asking import offset_in
 from cdcbus.plugins.kafka.client.certificates import written_at
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.positions import TopicPartition
@@ -80,7 +81,7 @@ def _bounds(
     else:
         for each in asked:
             try:
-                bounds = firsts[each].result().offset, ends[each].result().offset
+                bounds = offset_in(firsts[each]).offset, offset_in(ends[each]).offset
             except KafkaException as error:
                 refused = refused or error
             else:
@@ -111,7 +112,7 @@ def ends_of(
     found = dict[TopicPartition, Any]()
     for each, answer in answers.items():
         with suppress(KafkaException):
-            found[TopicPartition(each.topic, each.partition)] = answer.result()
+            found[TopicPartition(each.topic, each.partition)] = offset_in(answer)
     if len(found) < len(asked):
         # Without new metadata the client would query the old leader for minutes.
         admin.list_topics(timeout=answer_seconds)

@@ -16,6 +16,7 @@ from cdcbus.ops.demo.shop.schema import SCHEMA, mariadb_ddl, postgresql_ddl
 from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.kafka.client.asking import offset_in
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.connection import ROOT
@@ -100,7 +101,7 @@ def _is_answering(admin: AdminClient) -> bool:
     wanted = dict.fromkeys(partitions, end)
     try:
         for future in admin.list_offsets(wanted, request_timeout=PATIENCE_SECONDS).values():
-            future.result(PATIENCE_SECONDS)
+            offset_in(future)
     except KafkaException:
         return False
     return True

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from cdcbus.plugins.contracts import SentLog
 from cdcbus.plugins.errors import RecordsLost
-from cdcbus.plugins.kafka.client.asking import asked
+from cdcbus.plugins.kafka.client.asking import asked, offset_in
 from cdcbus.plugins.kafka.client.certificates import written_at
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, RIGHTS, records_lost
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -205,7 +205,7 @@ class LogWatch:
                 described = admin.describe_topics(
                     TopicCollection([*look.logs]), request_timeout=ANSWER_SECONDS
                 )
-                look.topics = self._answered(described)
+                look.topics = self._answered(described, Future.result)
             partitions = []
             for topic, log in look.logs.items():
                 count = log.partitions
@@ -217,7 +217,7 @@ class LogWatch:
             answers = admin.list_offsets(
                 dict.fromkeys(partitions, _LATEST), request_timeout=ANSWER_SECONDS
             )
-            ends = self._answered(answers)
+            ends = self._answered(answers, offset_in)
             for partition, end in ends.items():
                 look.ends.setdefault(partition.topic, {})[partition.partition] = end
             look.sent = {topic: look.logs[topic].sent for topic in look.ends}
@@ -232,12 +232,14 @@ class LogWatch:
             self._certificates = certificates
         return self._admin
 
-    def _answered(self, answers: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+    def _answered(
+        self, answers: Mapping[Any, Future[Any]], read: Callable[[Future[Any]], Any]
+    ) -> dict[Any, Any]:
         """The answers that came. A topic that is missing, or without a leader, is no loss yet."""
         found = {}
         for asked_of, answer in answers.items():
             try:
-                found[asked_of] = answer.result()
+                found[asked_of] = read(answer)
             except KafkaException as error:
                 if error.args[0].code() in RIGHTS and not self._is_refused:
                     self._is_refused = True

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from threading import Event, Thread
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusUnavailable
 
@@ -46,3 +49,12 @@ def asked(ask: Callable[[], Answer], servers: str, stop: Event) -> Answer:
     if not answers:
         raise BusUnavailable(f"stopped before a Kafka broker at {servers} has answered")
     return answers[0]
+
+
+def offset_in(answer: Future[Any]) -> Any:
+    """What `AdminClient.list_offsets` answers about a partition. Raises KafkaException, also where
+    it reports no error and no offset (-1001), as while the leader changes."""
+    found = answer.result()
+    if found.offset < 0:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return found

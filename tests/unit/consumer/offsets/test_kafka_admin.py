@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from cdcbus.consumer.config import TopicConfig
 from cdcbus.consumer.offsets import kafka_admin
@@ -34,14 +34,16 @@ def test_a_client_that_asks_takes_renewed_certificates(tmp_path: Path) -> None:
 class Brokers:
     """As an AdminClient: partitions of a topic, some of them without a leader."""
 
-    def __init__(self, *without_leader: int) -> None:
-        self.without_leader = without_leader
+    def __init__(self, *without_leader: int, says_so: bool = True) -> None:
+        self.without_leader, self._says_so = without_leader, says_so
 
     def list_offsets(self, asked: dict[Any, Any], request_timeout: float) -> dict[Any, Any]:
         answers = {}
         for each in asked:
             answers[each] = Future[Any]()
-            if each.partition in self.without_leader:
+            if each.partition in self.without_leader and not self._says_so:
+                answers[each].set_result(SimpleNamespace(offset=OFFSET_INVALID))
+            elif each.partition in self.without_leader:
                 error = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
                 answers[each].set_exception(KafkaException(error))
             else:
@@ -52,12 +54,14 @@ class Brokers:
         pass
 
 
+@pytest.mark.parametrize("says_so", [True, False])
 def test_a_partition_without_a_leader_does_not_hide_the_others(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, says_so: bool
 ) -> None:
+    """The client can also answer without an error and an offset."""
     source = TopicConfig("kafka:9092", ("t",))
     asked = [TopicPartition("t", 0), TopicPartition("t", 1)]
-    brokers = Brokers(1)
+    brokers = Brokers(1, says_so=says_so)
     monkeypatch.setattr(kafka_admin, "admin_of", lambda _: brokers)
     assert answered_bounds(source, asked, 1.0) == {TopicPartition("t", 0): (7, 7)}
     with pytest.raises(BusUnavailable, match="kafka:9092 does not tell the bounds of topics"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.contracts import Written
+from cdcbus.plugins.contracts import Mark, SentLog, Written
 from cdcbus.plugins.errors import PositionError, PositionUnusable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
@@ -121,6 +121,26 @@ def test_what_a_task_of_another_kind_has_committed_is_an_error(
     )
     with pytest.raises(PositionUnusable, match=found):
         transactions.take_over()
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_what_topics_were_given_does_not_count_for_a_position_that_somebody_has_set(
+    monkeypatch: pytest.MonkeyPatch, is_set: bool
+) -> None:
+    """Or the process that starts next would refuse it, if this one dies before it stores any."""
+    kafka = SimpleNamespace(take_over=lambda: None, committed=lambda: (-1, ""))
+    monkeypatch.setattr(delivery, "Transaction", lambda *_: kafka)
+    text = BinlogPosition("bin.000003", 400).to_json()
+    mark = Mark(rules={"k": "d"}, sent={"t": SentLog("id", 7)})
+    node = MemoryNode()
+    node.write(Written(text, mark))
+    if is_set:
+        node.set(text.encode())
+    publisher: Any = SimpleNamespace(is_fenced=False, sent=0)
+    config: Any = SimpleNamespace(transactional_id="t", topic="t")
+    Transactions(publisher, config, MemoryPositions(node)).take_over()
+    assert node.written is not None
+    assert node.written.mark == (replace(mark, sent={}) if is_set else mark)
 
 
 class Publisher:

@@ -12,7 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 
 from cdcbus.plugins.contracts import SentLog
 from cdcbus.plugins.errors import RecordsLost
@@ -40,6 +46,8 @@ class Brokers:
     ends: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     ids: dict[str, str] = field(default_factory=dict)
     epoch: int = 5
+    # Topics whose leader changes: then the client answers without an error.
+    without_offset: set[str] = field(default_factory=set)
     errors: dict[str | tuple[str, int], int] = field(default_factory=dict)
     # What comes in while they answer.
     meanwhile: Any = None
@@ -67,6 +75,8 @@ class Brokers:
         if number >= len(ends):
             return KafkaError.UNKNOWN_TOPIC_OR_PART
         found = SimpleNamespace(offset=ends[number], leader_epoch=self.epoch)
+        if topic in self.without_offset:
+            found.offset = OFFSET_INVALID
         return self.errors.get((topic, number), self.errors.get(topic, found))
 
     def list_topics(self, **_: float) -> None:
@@ -227,6 +237,18 @@ def test_records_that_were_dropped_or_refused_are_not_missed(brokers: Brokers) -
     task.watch.refused("shop")
     task.look()
     assert task.watch.noted()["shop"].records == 2
+
+
+def test_an_answer_without_an_offset_is_no_loss(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    task.send(3)
+    task.look()
+    brokers.without_offset.add("shop")
+    task.send()
+    task.look()
+    brokers.without_offset.clear()
+    task.look()
+    assert task.watch.noted()["shop"].records == 4
 
 
 def test_a_topic_that_is_gone_is_asked_about_with_all_others_only(brokers: Brokers) -> None:
