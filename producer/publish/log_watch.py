@@ -52,6 +52,8 @@ class _Log:
     partitions: int = 0
     sent: int = 0
     acknowledged: int = 0
+    # How many marks each of its partitions may have that do not count yet.
+    open_marks: int = 0
     # How many records its partitions have besides these at least: by others, and from before.
     surplus: int = 0
     # By partition, as Kafka answered last, and when that was.
@@ -67,14 +69,14 @@ class _Log:
 @dataclass(slots=True)
 class _Look:
     """A question about topics, and its answers. `least`: what each was given when it was asked;
-    `sent`: what had been sent to each when the answer came."""
+    `most`: what this task can have added to each when the answer came."""
 
     logs: Mapping[str, _Log]
     least: Mapping[str, int]
     has_ids: bool
     topics: dict[str, Any] = field(default_factory=dict)
     ends: dict[str, dict[int, Any]] = field(default_factory=dict)
-    sent: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
 
 
 class LogWatch:
@@ -130,9 +132,14 @@ class LogWatch:
             return
         if topic not in self._logs:
             self._look_first([topic])
-        self._logs[topic].sent += count
-        for topics in (self._due, self._unacknowledged, self._open):
+        log = self._logs[topic]
+        log.sent += count
+        for topics in (self._due, self._unacknowledged):
             topics.add(topic)
+        # A topic that is given no record gets no mark either.
+        if count and self._config.transactional_id and topic not in self._open:
+            log.open_marks += 1
+            self._open.add(topic)
 
     def refused(self, topic: str) -> None:
         """Notes that a record was too large for Kafka."""
@@ -142,7 +149,9 @@ class LogWatch:
         """Notes the end of a transaction. The mark that it leaves in each partition is certain only
         when the next one has ended."""
         for topic in self._ended:
+            # In this order, as `_can_have_added` may run meanwhile.
             self._logs[topic].sent += 1
+            self._logs[topic].open_marks -= 1
         self._unacknowledged |= self._ended
         self._ended, self._open = self._open, set()
 
@@ -150,6 +159,8 @@ class LogWatch:
         """Notes that what was sent and is not acknowledged may never come."""
         for topic in self._unacknowledged:
             self._logs[topic].sent = self._logs[topic].acknowledged
+        for topic in self._open | self._ended:
+            self._logs[topic].open_marks = 0
         for topics in (self._unacknowledged, self._open, self._ended):
             topics.clear()
 
@@ -220,7 +231,10 @@ class LogWatch:
             ends = self._answered(answers, offset_in)
             for partition, end in ends.items():
                 look.ends.setdefault(partition.topic, {})[partition.partition] = end
-            look.sent = {topic: look.logs[topic].sent for topic in look.ends}
+            look.most = {
+                topic: _can_have_added(look.logs[topic], len(found))
+                for topic, found in look.ends.items()
+            }
             if len(ends) < len(partitions):
                 # Without new metadata the client would query the old leader for minutes.
                 admin.list_topics(timeout=ANSWER_SECONDS)
@@ -283,7 +297,7 @@ class LogWatch:
             if given < least:
                 raise self._lost(topic, f"{given} instead of at least {least}")
             log.ends, log.seen_at = ends, now
-            log.surplus = max(log.surplus, given - look.sent[topic])
+            log.surplus = max(log.surplus, given - look.most[topic])
             if not look.has_ids:
                 # Behind the others, by which `noted` chooses.
                 self._logs[topic] = self._logs.pop(topic)
@@ -293,6 +307,13 @@ class LogWatch:
 
     def _lost(self, topic: str, reason: str) -> RecordsLost:
         return records_lost(self._config.servers, topic, reason)
+
+
+def _can_have_added(log: _Log, partitions: int) -> int:
+    """How many records a task has added to a topic by now, at most."""
+    # A mark that counts meanwhile is in both.
+    marks = log.open_marks * partitions
+    return log.sent + marks
 
 
 def _are_of_former_leader(before: Mapping[int, Any], now: Mapping[int, Any]) -> bool:

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +27,7 @@ from cdcbus.producer.publish import log_watch
 from cdcbus.producer.publish.log_watch import MOST_NOTED, LogWatch
 
 CONFIG = PublishConfig("k:1", "shop", "canalRow", dead_letter_topic="letters")
+IN_TRANSACTIONS = replace(CONFIG, transactional_id="task-1")
 
 
 def answer(found: object) -> Future[Any]:
@@ -86,10 +87,15 @@ class Brokers:
 class Watched:
     """A watch, and the brokers that it watches. `waiting`: records that are not acknowledged."""
 
-    def __init__(self, brokers: Brokers, noted: Mapping[str, SentLog] | None = None) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        noted: Mapping[str, SentLog] | None = None,
+        config: PublishConfig = CONFIG,
+    ) -> None:
         self.brokers = brokers
         self.waiting: list[tuple[str, int]] = []
-        self.watch = LogWatch(CONFIG, {}, lambda: not self.waiting, Event())
+        self.watch = LogWatch(config, {}, lambda: not self.waiting, Event())
         self.watch.begin(noted or {})
 
     def queue(self, count: int = 1, topic: str = "shop", partition: int = 0) -> None:
@@ -200,7 +206,7 @@ def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers) -> None:
 
 
 def test_a_mark_of_a_transaction_is_expected_once_the_next_one_has_ended(brokers: Brokers) -> None:
-    task = Watched(brokers)
+    task = Watched(brokers, config=IN_TRANSACTIONS)
     task.send()
     task.watch.committed()  # its mark is on its way
     task.look()
@@ -216,7 +222,7 @@ def test_a_mark_of_a_transaction_is_expected_once_the_next_one_has_ended(brokers
 
 
 def test_a_transaction_leaves_a_mark_only_where_it_has_records(brokers: Brokers) -> None:
-    task = Watched(brokers)
+    task = Watched(brokers, config=IN_TRANSACTIONS)
     for topic in ("log", "shop", "shop", "shop"):
         task.send(topic=topic)
         task.watch.committed()
@@ -224,6 +230,52 @@ def test_a_transaction_leaves_a_mark_only_where_it_has_records(brokers: Brokers)
     task.watch.sending("log", 0)
     task.look()
     assert task.watch.noted()["log"].records == 2
+
+
+def test_a_mark_that_was_seen_before_it_is_certain_does_not_count_twice(brokers: Brokers) -> None:
+    task = Watched(brokers, config=IN_TRANSACTIONS)
+    for number in range(3):
+        task.send()
+        task.watch.committed()
+        task.look()
+        brokers.ends["shop"][0] += 1
+        task.watch.sending("shop", 0)
+        task.look()
+        assert task.watch.noted()["shop"].records == 1 + 2 * number
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_marks_that_come_at_any_time_are_no_loss(brokers: Brokers, seed: int) -> None:
+    """Those of a transaction come before the next one has ended."""
+    choose = random.Random(seed)
+    brokers.ends["shop"] = [0] * choose.randint(1, 3)
+    marks: list[tuple[int, int]] = []  # by transaction and partition
+
+    def come() -> None:
+        for mark in [mark for mark in marks if choose.random() < 0.5]:
+            marks.remove(mark)
+            brokers.ends["shop"][mark[1]] += 1
+
+    brokers.meanwhile = come
+    task = Watched(brokers, config=IN_TRANSACTIONS)
+    for number in range(60):
+        written = {choose.randrange(len(brokers.ends["shop"])) for _ in range(choose.randint(0, 3))}
+        for partition in written:
+            task.send(choose.randint(1, 3), partition=partition)
+            task.look()
+        while any(mark[0] < number for mark in marks):
+            come()
+        marks += [(number, partition) for partition in written]
+        come()
+        if choose.random() < 0.9:
+            task.watch.committed()
+        else:  # aborted
+            task.watch.restart()
+        task.look()
+    brokers.ends["shop"][0] //= 2
+    task.send()
+    with pytest.raises(RecordsLost):
+        task.look()
 
 
 def test_records_that_were_dropped_or_refused_are_not_missed(brokers: Brokers) -> None:
