@@ -98,13 +98,13 @@ def shared_spark(
             try:
                 yield spark.newSession(), folder
             except Exception as error:
-                if not stop.is_set() and _is_ended(spark):
-                    LOG.error("%s", _end(name, spark))
-                    on_end()
-                elif isinstance(error, (*JVM_ENDED, SparkEnded)):
-                    # Reported before the task's own error, as a crash ends all tasks, and no single
-                    # task is to blame.
+                # Reported before the task's own error, as all tasks end, and no single one is to
+                # blame.
+                if isinstance(error, SparkEnded):
                     watch(2)
+                elif not stop.is_set() and (end := _end(name, spark)):
+                    LOG.error("%s", end)
+                    on_end()
                 raise
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -158,8 +158,10 @@ def _application(
                 spark.sparkContext.addPyFile(str(_package(scratch)))
             yield spark, scratch
         except Exception as error:
-            if not stop.is_set() and _is_ended(spark):
-                raise _end(name, spark) from error
+            if isinstance(error, SparkEnded) or stop.is_set():
+                raise
+            if end := _end(name, spark):
+                raise end from error
             raise
         finally:
             with suppress(*JVM_ENDED):
@@ -242,18 +244,18 @@ def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
     )
 
 
-def _is_ended(spark: SparkSession) -> bool:
-    """Whether the application has ended. False where the JVM has ended and cannot answer."""
-    with suppress(*JVM_ENDED):
-        return bool(spark.sparkContext._jsc.sc().isStopped())
-    return False
-
-
-def _end(name: str, spark: SparkSession) -> CdcError:
+def _end(name: str, spark: SparkSession) -> CdcError | None:
     """The error for an application that has ended: by its cluster, or with its JVM, which ends it
-    first where it is asked to stop."""
+    first where it is asked to stop. None where it has not, as far as one can know."""
+    has_answered = False
+    with suppress(*JVM_ENDED):
+        if not spark.sparkContext._jsc.sc().isStopped():
+            return None
+        has_answered = True
     if how := how_jvm_ended():
         return ended(name, how)
+    if not has_answered:
+        return None
     context = spark.sparkContext
     return CdcError(
         f"{name}: its application {context.applicationId} was ended by "
