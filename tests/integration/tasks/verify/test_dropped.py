@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -15,6 +13,7 @@ from cdcbus.tasks.zookeeper.znode import get_children
 from tests.integration.producer.reading import global_variable
 from tests.integration.tasks.verify.verifying import both, source_of, verify_still
 from tests.support.changes.shop import Shop
+from tests.support.servers.few_rights import PASSWORD, user_with
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -47,21 +46,6 @@ def test_rows_of_a_table_that_the_source_has_no_more_are_a_difference(
     assert (emptied.code, len(emptied.tables)) == (0, 1), emptied.output
 
 
-@contextmanager
-def seeing(shop: Shop, *tables: str) -> Iterator[None]:
-    """The fetch task's user may read these tables only."""
-    user = f"u{shop.name}"[:32]
-    shop.cursor.execute(f"CREATE USER {user} IDENTIFIED BY 'of-user'")
-    try:
-        shop.cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}")
-        for table in tables:
-            shop.cursor.execute(f"GRANT SELECT ON {shop.name}.{table} TO {user}")
-        shop.fetch(replace(source_of(shop), user=user, password="of-user"))
-        yield
-    finally:
-        shop.cursor.execute(f"DROP USER {user}")
-
-
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
 def test_what_no_fetch_task_has_noted_is_known_from_the_target(shop: Shop, target: str) -> None:
     """As where the server sends the columns with the rows, and no snapshot is taken."""
@@ -86,7 +70,10 @@ def test_what_no_fetch_task_has_noted_is_known_from_the_target(shop: Shop, targe
     assert not [name for name in get_children(shop.zookeeper, history) if "t_gone" in name]
     equal = verify_still(shop, target)
     assert (equal.code, len(equal.tables)) == (0, 3), equal.output
-    with seeing(shop, "t_orders", "t_gone"):
+    seen = [f"SELECT ON {shop.name}.{table}" for table in ("t_orders", "t_gone")]
+    rights = "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
+    with user_with(shop.cursor, user := f"u{shop.name}"[:32], rights, *seen):
+        shop.fetch(replace(source_of(shop), user=user, password=PASSWORD))
         hidden = verify_still(shop, target)
         assert hidden.code == 2, hidden.output
         errors = {table["table"]: table["error"] for table in hidden.tables if table["error"]}
