@@ -77,11 +77,15 @@ class Way:
         """A row, and waits for it."""
         self.cursor.execute("INSERT INTO t VALUES (%s)", (self.rows,))
         self.rows += 1
-        wait_until(
-            lambda: self.in_target() == [*range(self.rows)],
-            f"row {self.rows - 1} at the target",
-            seconds,
-        )
+        try:
+            wait_until(
+                lambda: self.in_target() == [*range(self.rows)],
+                f"row {self.rows - 1} at the target",
+                seconds,
+            )
+        except AssertionError as error:
+            error.add_note(f"rows in Kafka: {self.in_kafka()}\n{self.bus.said()}")
+            raise
 
     def in_target(self) -> list[int]:
         return [row[0] for row in self.run("SELECT id FROM t ORDER BY id")]
