@@ -280,7 +280,7 @@ def needs_person(error: BaseException) -> bool:
     return bool(policy_of(error).command)
 
 
-def told(error: BaseException, task_id: str) -> str:
+def with_command(error: BaseException, task_id: str) -> str:
     """The error's sentence, with the policy's command where the sentence does not name it."""
     sentence = str(error)
     command = policy_of(error).command.format(id=task_id)

@@ -111,7 +111,7 @@ def run(
 @dataclass(slots=True)
 class _Fetch:
     """A running fetch task, across all its attempts to read the source. `end`: where a bounded run
-    ends; `has_sent`: it had no position, and its topics hold rows of its tables; `told`: the
+    ends; `has_sent`: it had no position, and its topics hold rows of its tables; `reported`: the
     warnings about its servers that the log has."""
 
     positions: PositionStore
@@ -127,7 +127,7 @@ class _Fetch:
     epoch: str
     end: RunEnd | None = None
     has_sent: bool = False
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
     def look(self, task: FetchTask) -> None:
         """Checks once whether the task can start at an address. Raises the error that prevents
@@ -188,8 +188,8 @@ class _Fetch:
 
     def _warn_of_doubts(self, task: FetchTask, source: BinlogSource) -> None:
         for doubt in source.doubts:
-            if doubt not in self.told:
-                self.told.add(doubt)
+            if doubt not in self.reported:
+                self.reported.add(doubt)
                 LOG.warning("task %s: %s", task.task_id, doubt)
 
     def _warn_of_rules(self, task: FetchTask, start: BinlogPosition) -> None:

@@ -81,7 +81,7 @@ class PartitionApplier:
         self.keeps_offsets = False
         self.close = loader.close
         if loader.is_dry_run and put_dead_letters:
-            put_dead_letters = self._tell_dead_letters
+            put_dead_letters = self._log_dead_letters
         is_merging = task.merge and loader.is_merging
         self._plans = TargetPlans(task, loader)
         self._held = HeldOffsets()
@@ -371,7 +371,7 @@ class PartitionApplier:
                 raise PartitionWaits(reason, end, report)
             return report
 
-    def _tell_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
+    def _log_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
         for dead_letter in dead_letters:
             LOG.warning(
                 "task %s: record %s would become a dead letter: %s",

@@ -94,7 +94,7 @@ class Placing:
     def _keep(self, plan: Plan, choices: list[_Choice], is_shared: bool) -> bool:
         """Keeps the choices that fit a plan's records; returns whether there are any."""
         if not choices:
-            self._tell_of_other_key(plan, is_shared)
+            self._report_other_key(plan, is_shared)
             return False
         self._choices[plan.source.id, plan.target.id, self._columns_of(plan)] = choices
         self._look_at_form(plan, is_shared)
@@ -143,7 +143,7 @@ class Placing:
             self._on_rekeyed(plan, *self._rekeyed[where])
             self._rekeyed.pop(where, None)
 
-    def _tell_of_other_key(self, plan: Plan, is_shared: bool) -> None:
+    def _report_other_key(self, plan: Plan, is_shared: bool) -> None:
         """Tells of a table whose key has changed where its records no longer fit the columns that
         they were made of."""
         where = plan.source.id, plan.target.id

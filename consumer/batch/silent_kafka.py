@@ -25,14 +25,14 @@ class SilentKafka:
         self._task, self._progress, self._status = task, progress, status
         self._asked_at = 0.0
         # When the batch began for which it was told; 0 where Kafka answers.
-        self._told_of = 0.0
+        self._reported_batch = 0.0
 
     def look(self) -> None:
         """Asks Kafka once in PATIENCE_SECONDS, from then on that a batch has taken that long, and
         reports what it does not answer, and then that it does. Must be called about every
         second."""
         begun = self._progress.batch_since
-        if begun != self._told_of:
+        if begun != self._reported_batch:
             # That batch is over: its records have come, or its error tells why not.
             self._answered()
         if begun and monotonic() - max(begun, self._asked_at) >= PATIENCE_SECONDS:
@@ -40,8 +40,8 @@ class SilentKafka:
             self._asked_at = monotonic()
             if not unanswered:
                 self._answered()
-            elif not self._told_of:
-                self._told_of = begun
+            elif not self._reported_batch:
+                self._reported_batch = begun
                 self._status.waiting(
                     f"for Kafka at {self._task.source.servers}, which says nothing about "
                     f"{unanswered[0]}: executors wait for its records"
@@ -55,6 +55,6 @@ class SilentKafka:
         return sorted(partitions - answered)
 
     def _answered(self) -> None:
-        if self._told_of:
-            self._told_of = 0.0
+        if self._reported_batch:
+            self._reported_batch = 0.0
             self._status.resumed("Kafka answers again")

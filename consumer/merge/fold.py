@@ -243,7 +243,7 @@ class _Fold:
                 f"table {self.table.id}: {change.op} without its primary key column {error.args[0]}"
             ) from None
 
-    def tell_apart(self) -> None:
+    def refuse_alike(self) -> None:
         """Raises AlikeKeys where keys may be equal at the target: one after the other, the target
         decides whether they are."""
         written: set[Key] = set()
@@ -262,7 +262,7 @@ class _Fold:
         """The net effect as a batch. It deletes the deleted keys, and also those deleted in between
         whose new row leaves columns open, as the old row may have filled them."""
         if self.is_folding:
-            self.tell_apart()
+            self.refuse_alike()
         width = width_of(self.table)
         deletes: list[Key] = []
         passing = 0

@@ -169,11 +169,11 @@ class DeadLetterTopic:
         self.drop(ordered)
 
     def outdated(
-        self, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None] = LOG.info
+        self, dead_letters: Iterable[OpenDeadLetter], report: Callable[[str], None] = LOG.info
     ) -> dict[str, str]:
         """Finds letters that a replay would put after a newer record with the same key; returns the
         reason, by the letter's record. Raises BusError."""
-        return find_outdated(self._reader, dead_letters, tell)
+        return find_outdated(self._reader, dead_letters, report)
 
     def drop(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
         """Resolves letters. Raises BusError."""

@@ -42,13 +42,13 @@ class PartLog(NamedTuple):
 
 
 def find_outdated(
-    reader: RecordReader, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None]
+    reader: RecordReader, dead_letters: Iterable[OpenDeadLetter], report: Callable[[str], None]
 ) -> dict[str, str]:
     """Returns why dead letters are outdated, by their `record`.
 
     A letter whose record was replayed already counts as outdated, too.
 
-    Reads each partition once, from its oldest letter to its end, and reports progress to `tell`.
+    Reads each partition once, from its oldest letter to its end, and reports progress to `report`.
     Records that are replayed together keep their order. Records that Kafka no longer holds could
     have been newer, and so could all of another log. Raises BusError.
     """
@@ -60,7 +60,7 @@ def find_outdated(
     with reader.consumer() as consumer:
         for partition, letters in sorted(partitions.items()):
             begin, end = reader.bounds(consumer, partition)
-            log = _read_log(reader, consumer, partition, letters, end, tell)
+            log = _read_log(reader, consumer, partition, letters, end, report)
             for each in letters:
                 reason = _why_outdated(each, log, begin, end)
                 if reason:
@@ -74,7 +74,7 @@ def _read_log(
     partition: TopicPartition,
     dead_letters: Sequence[OpenDeadLetter],
     end: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> PartLog:
     keys = {each.key for each in dead_letters}
     replayed = {each.origin for each in dead_letters}
@@ -97,7 +97,7 @@ def _read_log(
             elif record.origin != offset:
                 log.replays[record.origin] = offset
         if monotonic() - reported_at > PROGRESS_SECONDS:
-            tell(f"looking for newer records in {partition}: at offset {offset} of {end}")
+            report(f"looking for newer records in {partition}: at offset {offset} of {end}")
             reported_at = monotonic()
     return log
 

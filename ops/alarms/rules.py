@@ -35,7 +35,7 @@ AT_REST = (State.NEW, State.STOPPED, State.DONE)
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A task as observed at `now`, epoch seconds. `is_wanted`: operators want it to work.
-    `stat`: as in `Status`. `told_seconds`: since the last report of its process, as far as was
+    `stat`: as in `Status`. `silent_seconds`: since the last report of its process, as far as was
     seen. `verified`: the result of the last verify, None where the task is not verified by
     schedule; `begun`: when the schedule last began one, None before that. `run`: the task as its
     node last saw it, since its last start by an operator; `failure`: its last failure."""
@@ -45,7 +45,7 @@ class Seen:
     reason: str = ""
     is_wanted: bool = True
     stat: Stat | None = None
-    told_seconds: float = 0.0
+    silent_seconds: float = 0.0
     task_id: str = ""
     verified: LastVerify | None = None
     begun: Begun | None = None
@@ -104,8 +104,8 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
     # A task that is tried again has no process until its node starts it.
     if seen.stat is None and seen.state is State.RETRYING:
         return
-    if seen.told_seconds >= SILENT_SECONDS:
-        sentence = f"its process has reported nothing for {seen.told_seconds:.0f} s"
+    if seen.silent_seconds >= SILENT_SECONDS:
+        sentence = f"its process has reported nothing for {seen.silent_seconds:.0f} s"
         yield condition("silent", sentence, 0)
         return  # the report is too old to say more
     if seen.stat is not None:

@@ -40,7 +40,8 @@ class Alarm:
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A message about an alarm. `at` and `since`: epoch seconds. `times`: how many there were, this
-    one included. `told`: the channels that have accepted it, of several."""
+    one included. `told`: the channels that have accepted it, of several.
+    ZooKeeper holds these names, too."""
 
     kind: Kind
     rule: str

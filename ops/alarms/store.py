@@ -145,8 +145,8 @@ def _sent(fields: Mapping[str, Any]) -> Sent:
 
 
 def _notice(fields: Mapping[str, Any]) -> Notice:
-    told = tuple(map(str, fields.get("told", ())))
-    notice = Notice(**{**fields, "kind": Kind(fields["kind"]), "told": told})
+    accepted_by = tuple(map(str, fields.get("told", ())))
+    notice = Notice(**{**fields, "kind": Kind(fields["kind"]), "told": accepted_by})
     _check((notice.rule, notice.sentence), (notice.since, notice.at, notice.times))
     return notice
 

@@ -111,7 +111,7 @@ class Watch:
             # No alarm of a task is sent that cannot be stored: another node would send it again.
             self._complaints.complain("zookeeper", str(error))
             self._reports.clear()
-            self._tell_of_bus(str(error))
+            self._report_outage(str(error))
             return
         unserved = ""
         self._open.clear()
@@ -139,9 +139,9 @@ class Watch:
             self._complaints.complain("sending", "")
         except CdcError as error:
             self._complaints.complain("sending", str(error))
-        self._tell_of_bus(unserved)
+        self._report_outage(unserved)
 
-    def _tell_of_bus(self, sentence: str) -> None:
+    def _report_outage(self, sentence: str) -> None:
         """Tells where ZooKeeper has not served this node for long; `sentence`: why, else empty."""
         limits = limits_of({}, self.settings, self.bus.filling)
         for message in self._outage.look(sentence, limits):
@@ -183,7 +183,7 @@ class Watch:
         # A silence is for people: a stuck task is restarted in it, too. In it, no alarm `retrying`
         # holds back those that follow from it.
         if is_quiet and status.state is not State.RETRYING:
-            is_stuck = _would_be_told(before, found, now, limits)
+            is_stuck = _would_be_reported(before, found, now, limits)
         is_restarted = may_restart and is_stuck
         # Written before it is done: a node that dies in between must not let the next one restart
         # the task more often than it may.
@@ -223,7 +223,7 @@ class Watch:
             reason=status.reason,
             is_wanted=_is_wanted(tasks, status.task_id),
             stat=status.stat,
-            told_seconds=self._told_seconds(status),
+            silent_seconds=self._silent_seconds(status),
             task_id=status.task_id,
             verified=verified,
             begun=begun,
@@ -231,12 +231,12 @@ class Watch:
             failure=failure,
         )
 
-    def _told_seconds(self, status: Status) -> float:
+    def _silent_seconds(self, status: Status) -> float:
         """How long the task has reported nothing, as far as this watch has seen."""
         now = time.monotonic()
         known = self._reports.get(status.task_id)
-        if known is None or known[0] != status.told_at:
-            self._reports[status.task_id] = status.told_at, now
+        if known is None or known[0] != status.reported_at:
+            self._reports[status.task_id] = status.reported_at, now
             return 0.0
         return now - known[1]
 
@@ -329,11 +329,11 @@ class Watch:
         self._complaints.complain(about, complaint)
         return True
 
-    def _note(self, known: _Open, told: Mapping[Notice, tuple[str, ...]]) -> None:
+    def _note(self, known: _Open, accepted_by: Mapping[Notice, tuple[str, ...]]) -> None:
         """Stores which notices were accepted, and by which channels."""
         left: list[Notice] = []
         sent = list(known.alarms.sent)
-        for notice, by in told.items():
+        for notice, by in accepted_by.items():
             # All channels that want it have accepted it, or none wants it.
             if self._wanting(notice) <= {*by}:
                 sent.append(Sent(notice, ", ".join(by) or self._nobody()))
@@ -384,7 +384,7 @@ def _is_cured_by_restart(notice: Notice) -> bool:
     return notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED
 
 
-def _would_be_told(
+def _would_be_reported(
     before: TaskAlarms, found: Sequence[Condition], now: float, limits: Limits
 ) -> bool:
     """Whether people would be told of a stuck task now, if they were not to be left alone."""

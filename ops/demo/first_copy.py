@@ -20,7 +20,7 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.own_program import own_program
 
 # Exit codes of `verify` that say whether all is equal.
-IS_TOLD = (0, 1)
+RESULT_CODES = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def make_tables(file: Path, zookeeper: str) -> None:
 
 def verified(file: Path, zookeeper: str) -> Sequence[Mapping[str, Any]]:
     """The result for each table of a consumer task. Raises CdcError where there is none."""
-    found = orjson.loads(_output(["verify", str(file), "--json"], zookeeper, IS_TOLD))
+    found = orjson.loads(_output(["verify", str(file), "--json"], zookeeper, RESULT_CODES))
     return list(found["tables"])
 
 

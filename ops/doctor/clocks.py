@@ -56,11 +56,11 @@ def node_clocks(client: KazooClient) -> Iterator[CheckResult]:
             if node is None:
                 continue
             stamp = node.usable().text("heartbeat")
-            told = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+            heartbeat_at = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
             with reported(path):
                 _, stat = answer(client.get_async(path))
         except (CdcError, ValueError, NoNodeError):
             continue  # damaged: the check of nodes reports that
         # ZooKeeper stamps each change by its own clock.
-        skew_seconds = told.timestamp() - stat.mtime / 1000
+        skew_seconds = heartbeat_at.timestamp() - stat.mtime / 1000
         yield describe_skew(f"clock of node {node_id}", "ZooKeeper's", skew_seconds)

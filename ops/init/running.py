@@ -150,7 +150,9 @@ def until_equal(
         with opened(str(tasks.load_file), bus, str(tasks.fetch_file)) as both:
             while True:
                 _await_target(both, tasks, processes, client, patience, progress)
-                reports = [report for report, _ in verify(both, Options(), told=progress.compared)]
+                reports = [
+                    report for report, _ in verify(both, Options(), on_progress=progress.compared)
+                ]
                 results = {report.result for report in reports if not report.is_equal}
                 # Tables that are only behind may still become equal.
                 if results != {"behind"}:

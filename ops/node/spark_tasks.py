@@ -80,7 +80,7 @@ def run_spark_tasks(bus: BusSettings) -> None:
             )
         except PositionUnavailable as error:
             # No fault of the tasks: the node starts them again without counting a failure.
-            channel.tell({"lost": str(error)})
+            channel.send({"lost": str(error)})
             return
         try:
             _run_tasks(bus, client, channel, logs, stop)
@@ -121,20 +121,20 @@ def _end_at_once(channel: _Channel, lost: str) -> None:
 
 
 class _Channel:
-    """Lines of JSON to and from the node. `tell` can be called on any thread, and does nothing once
+    """Lines of JSON to and from the node. `send` can be called on any thread, and does nothing once
     the node has closed the socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._sending = Lock()
 
-    def tell(self, fields: Mapping[str, Any]) -> None:
+    def send(self, fields: Mapping[str, Any]) -> None:
         with self._sending, suppress(OSError):
             self._connection.sendall(orjson.dumps(fields) + b"\n")
 
     def send_at_once(self, fields: Mapping[str, Any]) -> None:
         """Sends without waiting for anything."""
-        # Without the lock of `tell`, whose holder may wait for the node.
+        # Without the lock of `send`, whose holder may wait for the node.
         with suppress(OSError):
             if select.select([], [self._connection], [], 0)[1]:
                 self._connection.send(orjson.dumps(fields) + b"\n", socket.MSG_DONTWAIT)
@@ -217,7 +217,7 @@ class _Tasks:
                 start_thread(thread)
         except OSError as error:
             del self._running[number]
-            self._tell_end(
+            self._report_end(
                 number,
                 task_id,
                 FAILED,
@@ -281,14 +281,14 @@ class _Tasks:
                 f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
                 f"--debug task run {task_id}`"
             )
-        self._tell_end(number, task_id, code, sentence)
+        self._report_end(number, task_id, code, sentence)
         del self._running[number]
 
-    def _tell_end(self, number: int, task_id: str, code: int, sentence: str) -> None:
+    def _report_end(self, number: int, task_id: str, code: int, sentence: str) -> None:
         # The log is closed first: the node may start the task again, with the same log, once it
         # knows.
         self._logs.close_of(task_id, sentence)
-        self._channel.tell({"ended": number, "code": code, "sentence": sentence})
+        self._channel.send({"ended": number, "code": code, "sentence": sentence})
 
 
 class _StoppedBefore(Exception):

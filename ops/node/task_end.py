@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cdcbus.plugins.error_policy import needs_person, told
+from cdcbus.plugins.error_policy import needs_person, with_command
 from cdcbus.plugins.errors import CdcError, SparkEnded
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
@@ -23,11 +23,11 @@ def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
         code = CRASHED
     elif needs_person(error):
         code = NEEDS_PERSON
-    return code, told(error, task_id)
+    return code, with_command(error, task_id)
 
 
 @contextmanager
-def told_to_node(task_id: str) -> Iterator[None]:
+def reported_to_node(task_id: str) -> Iterator[None]:
     """Ends the process where the block raises a CdcError and a node has started it. A marker keeps
     what was printed before, such as warnings about settings, out of the sentence."""
     try:

@@ -29,7 +29,7 @@ class AcknowledgementWatch:
         self._moved_at = 0.0
         self._looked_at = 0.0
         # Whether `status` was told that Kafka is waited for.
-        self._has_told = False
+        self._has_reported = False
 
     def are_missing(self, queued: int) -> bool:
         """Whether Kafka is silent while `queued` records wait in the client. Must be called once a
@@ -48,8 +48,8 @@ class AcknowledgementWatch:
 
     def wait(self, queued: int) -> None:
         """Tells `status` once that Kafka is waited for."""
-        if self._status is not None and not self._has_told:
-            self._has_told = True
+        if self._status is not None and not self._has_reported:
+            self._has_reported = True
             self._status.waiting(
                 f"for Kafka at {self._servers}, which has acknowledged nothing for "
                 f"{self._patience_seconds:g} s: {queued} records wait and are sent when it answers"
@@ -57,6 +57,6 @@ class AcknowledgementWatch:
 
     def came(self) -> None:
         """Tells `status` that Kafka is not waited for any more, if it was told that it was."""
-        if self._status is not None and self._has_told:
-            self._has_told = False
+        if self._status is not None and self._has_reported:
+            self._has_reported = False
             self._status.resumed(f"Kafka at {self._servers} acknowledges records again")

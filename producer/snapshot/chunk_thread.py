@@ -22,7 +22,7 @@ from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound, chec
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.courses import Course, Courses, now_ms
 from cdcbus.producer.snapshot.progress import TableState
-from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Read
+from cdcbus.producer.snapshot.reader import ChunkReader, Read, VisibilityUnknown
 from cdcbus.producer.snapshot.refusals import GONE, final_state, refusal
 from cdcbus.producer.snapshot.window import View, Window
 
@@ -136,7 +136,7 @@ class ChunkThread:
                 self._describe(reader, course)
             else:
                 self._read(reader, course, selected)
-        except (CannotTell, HiddenColumns, UnreadableEvent) as error:
+        except (VisibilityUnknown, HiddenColumns, UnreadableEvent) as error:
             self._fail(course, turn, TableState.FAILED, str(error))
         except pymysql.Error as error:
             self._judge(error, reader, course, turn, selected)
@@ -170,7 +170,7 @@ class ChunkThread:
                 return True
         try:
             now = reader.describe(course.table)
-        except (CannotTell, HiddenColumns, UnreadableEvent, pymysql.Error):
+        except (VisibilityUnknown, HiddenColumns, UnreadableEvent, pymysql.Error):
             now = None  # the next step describes it again, and judges this
         if now is not None and (now.expressions, now.key) == (was.expressions, was.key):
             return False

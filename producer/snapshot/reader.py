@@ -66,7 +66,7 @@ _SIZE = struct.Struct("<I")
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
-class CannotTell(Exception):
+class VisibilityUnknown(Exception):
     """The server does not say something that a snapshot needs to know; a sentence."""
 
 
@@ -171,7 +171,7 @@ class ChunkReader:
     def settle(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> None:
         """Begins a transaction that sees everything in the binlog before `begun`. Waits for that:
         a server sends a transaction to the stream before it makes it visible to other sessions.
-        Returns early once `is_over`. Raises CannotTell."""
+        Returns early once `is_over`. Raises VisibilityUnknown."""
         is_over = _saying(begun, is_over)
         if self._server.is_mariadb:
             self._outlast_xa(is_over)
@@ -186,7 +186,7 @@ class ChunkReader:
 
     def view(self, begun: BinlogPosition) -> View:
         """What the transaction sees, or, with GTIDs, another one that is begun for this. MariaDB
-        knows the exact place; MySQL does not. Raises CannotTell."""
+        knows the exact place; MySQL does not. Raises VisibilityUnknown."""
         low = BinlogCoordinates(begun.file, begun.pos)
         if self._server.is_mariadb:
             return View(low, self._place(), is_exact=True)
@@ -250,7 +250,7 @@ class ChunkReader:
         found = {name.lower(): value for name, value in status}
         file = found.get("binlog_snapshot_file")
         if not file:
-            raise CannotTell(
+            raise VisibilityUnknown(
                 "the server does not say to which place of its binlog a consistent read belongs "
                 "(binlog_snapshot_file)"
             )
@@ -291,7 +291,7 @@ class ChunkReader:
         except pymysql.Error as error:
             if error.args[0] != _NO_PRIVILEGE:
                 raise
-            raise CannotTell(
+            raise VisibilityUnknown(
                 "MySQL without GTIDs shows only a user with the privilege PROCESS which "
                 "transactions of its binlog others see already: grant it, or set gtid_mode=ON"
             ) from error

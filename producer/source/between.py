@@ -18,7 +18,7 @@ NO_ROWS: Final = frozenset(
 )
 """Types of the events at a file's head and end."""
 MOST_EVENTS: Final = 20
-UNTOLD: Final = (1227, 1220, 1142)
+NOT_SHOWN: Final = (1227, 1220, 1142)
 """Errors for a user without the right, and for a file or place that is not there."""
 ROWS: Final = ("Write_rows", "Update_rows", "Delete_rows", "Transaction_payload")
 """How the types of events with rows begin, of either server, compressed or not."""
@@ -45,7 +45,7 @@ def is_nothing_between(
                 if kind not in NO_ROWS and not (file == end.file and int(pos) >= end.pos):
                     return False
     except pymysql.OperationalError as error:
-        if error.args[0] not in UNTOLD:
+        if error.args[0] not in NOT_SHOWN:
             raise
         return False
     return True
@@ -87,6 +87,6 @@ def _events(
     try:
         return servers.query(connection, sql, (place.file,))
     except pymysql.OperationalError as error:
-        if error.args[0] not in UNTOLD:
+        if error.args[0] not in NOT_SHOWN:
             raise
         return None

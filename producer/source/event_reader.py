@@ -78,7 +78,7 @@ class Reading:
         self._tables = EventTables(server, tables, schema, elsewhere.marks)
         self._row_statements = RowStatements(server, tables, skips=skips_statements)
         self._elsewhere = elsewhere
-        self._told_elsewhere = False
+        self._reported_elsewhere = False
         self._checksums = Checksums(server.checksum_bytes)
         self._version = server.version
         self.sent: Sent | None = None
@@ -260,7 +260,7 @@ class Reading:
             return
         transaction = self._transaction
         if self._is_from_elsewhere(event):
-            self._tell_elsewhere()
+            self._report_elsewhere()
             return
         origin = self._origin(event, timestamp)
         self._filling.hold(Rows(table, event[4], body, origin, transaction.is_first))
@@ -274,9 +274,9 @@ class Reading:
         ids = self._elsewhere.server_ids
         return bool(ids) and _server_id(event) in ids
 
-    def _tell_elsewhere(self) -> None:
-        if not self._told_elsewhere:
-            self._told_elsewhere = True
+    def _report_elsewhere(self) -> None:
+        if not self._reported_elsewhere:
+            self._reported_elsewhere = True
             LOG.info(
                 "%s: rows that came from the other side are left out, here and from now on",
                 self._place(),

@@ -51,7 +51,7 @@ class EventTables:
             if name.table in self._mark_tables:
                 self._mark_definitions.add(definition)
             elif self._mark_tables and name.table.startswith(MARKS):
-                self._tell_other_mark(name.table.removeprefix(MARKS), place())
+                self._warn_of_other_mark(name.table.removeprefix(MARKS), place())
             if self._is_wanted(name):
                 self._by_definition[definition] = self._decodable(body, place())
         self.by_number[number] = self._by_definition.get(definition)
@@ -69,7 +69,7 @@ class EventTables:
         if len(self.by_number) > _NUMBERS_KEPT:
             self.by_number.clear()
 
-    def _tell_other_mark(self, mark: str, place: BinlogCoordinates) -> None:
+    def _warn_of_other_mark(self, mark: str, place: BinlogCoordinates) -> None:
         """Warns once of a mark that is not left out: it may be one that was renamed."""
         if mark not in self._other_marks:
             self._other_marks.add(mark)

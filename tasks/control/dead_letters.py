@@ -95,7 +95,7 @@ def replay_letters(
     dead_letters: list[OpenDeadLetter],
     by: str,
     force: bool = False,
-    tell: Callable[[str], None] = LOG.info,
+    report: Callable[[str], None] = LOG.info,
 ) -> None:
     """Appends the original records to their partitions, and marks the dead letters resolved.
     Raises ConfigError, with nothing done, if one of them is no longer open, and if a row would go
@@ -108,7 +108,7 @@ def replay_letters(
             # Inside the audit, so that a refused replay is recorded as well.
             _refuse_resolved(topic, dead_letters)
             if not force:
-                _refuse_outdated(topic.outdated(dead_letters, tell))
+                _refuse_outdated(topic.outdated(dead_letters, report))
                 # Again, as that may take long.
                 _refuse_resolved(topic, dead_letters)
             topic.replay(dead_letters)

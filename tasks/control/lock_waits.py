@@ -36,14 +36,14 @@ class LockWaits:
 
     def __init__(self, config: SourceConfig, is_own: IsOwn, server: str = "") -> None:
         self._config, self._is_own, self._server = config, is_own, server
-        self._told = set[str]()
+        self._reported = set[str]()
 
     def look(self) -> None:
         """Warns of each table once. Says nothing of a source that does not answer: the sessions
         themselves do."""
         for table in waited_for(self._sessions(), self._is_own):
-            if table not in self._told:
-                self._told.add(table)
+            if table not in self._reported:
+                self._reported.add(table)
                 LOG.warning(
                     "source table %s is locked, and has been waited for for more than %g s: "
                     "another session may hold a lock (LOCK TABLES, or a change of the table that "
@@ -61,7 +61,9 @@ class LockWaits:
 
 
 @contextmanager
-def lock_waits_told(config: SourceConfig, connection: Connection, server: str) -> Iterator[None]:
+def lock_waits_reported(
+    config: SourceConfig, connection: Connection, server: str
+) -> Iterator[None]:
     """Warns, while it is open, of tables that the connection waits for. `server`: see
     `source_connection`."""
     [[session]] = servers.query(connection, "SELECT CONNECTION_ID()")

@@ -16,7 +16,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
-from cdcbus.producer.snapshot.reader import CannotTell
+from cdcbus.producer.snapshot.reader import VisibilityUnknown
 from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.direct.chunks.course import now_ms
 from cdcbus.tasks.direct.given import ANEW
@@ -106,7 +106,7 @@ def _wait_until_seen(opened: Opened, source: Source, position: BinlogPosition) -
     with read_from(opened, source) as reader:
         try:
             reader.settle(position, opened.stop.is_set)
-        except CannotTell as error:
+        except VisibilityUnknown as error:
             raise ConfigError(f"{source.feed.place}: {error}") from error
         if not opened.stop.is_set():
             reader.end()

@@ -114,14 +114,14 @@ def check_table(mapped: MappedTable, selected: SelectedTable, target: TargetTabl
             f"target table {target.id} has no primary key, nor a unique key without NULLs, so rows "
             f"of {source} that come twice could not be recognized: give it one, or {AFTERWARDS}"
         )
-    if not tells_rows_apart(mapped, target):
+    if not distinguishes_rows(mapped, target):
         raise ConfigError(
             f"the key of target table {target.id} ({', '.join(target.key)}) holds no key of "
             f"{source}, so different source rows may become one: {AFTERWARDS}"
         )
 
 
-def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
+def distinguishes_rows(mapped: MappedTable, target: TargetTable) -> bool:
     """Whether the target's key contains all columns of a key of the source."""
     key = {name.lower() for name in target.key}
     # A masked column may turn different values into one.

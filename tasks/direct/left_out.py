@@ -82,7 +82,7 @@ def _has_record(logs: TopicLogs, partition: TopicPartition, first: int, end: int
     return found is not None and found[0] < end
 
 
-def tell(others: LeftOut) -> None:
+def report_left_out(others: LeftOut) -> None:
     """Says what is to be done about tables that are left out."""
     if others.tables:
         LOG.warning(

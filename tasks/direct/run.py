@@ -54,7 +54,7 @@ from cdcbus.tasks.direct.chunks.course import Course
 from cdcbus.tasks.direct.chunks.pool import Sourced, load_all
 from cdcbus.tasks.direct.counts import Counts, committed
 from cdcbus.tasks.direct.given import check_kept, check_progress, given, has_loaded, refusal
-from cdcbus.tasks.direct.left_out import LeftOut, check_records, left_out, tell
+from cdcbus.tasks.direct.left_out import LeftOut, check_records, left_out, report_left_out
 from cdcbus.tasks.direct.offsets import check_fence, check_held, fence, finish, stored_positions
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
 from cdcbus.tasks.direct.other_rows import Looks
@@ -76,7 +76,7 @@ READERS = 4
 # Set once this process has begun a load: it survives a restart of the process.
 BEGUN_VARIABLE = "CDCBUS_DIRECT_LOAD_BEGUN"
 
-Told = Callable[[Mapping[TableId, TableProgress]], None]
+OnProgress = Callable[[Mapping[TableId, TableProgress]], None]
 
 
 def run_direct(
@@ -88,11 +88,11 @@ def run_direct(
     tables: Sequence[str] = (),
     is_anew: bool = False,
     others_later: bool = False,
-    told: Told = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
 ) -> dict[TableId, TableProgress]:
-    """Runs the load, and returns the progress of all tables once the task can be started. `told`
-    gets that progress once a second. `is_anew`: discards an earlier, interrupted load.
-    `others_later`: tables that are left out get their rows later, whatever Kafka has of them.
+    """Runs the load, and returns the progress of all tables once the task can be started.
+    `on_progress` gets that progress once a second. `is_anew`: discards an earlier, interrupted
+    load. `others_later`: tables that are left out get their rows later, whatever Kafka has of them.
     Raises CdcError; Interrupted after SIGINT and SIGTERM."""
     # kazoo's own lines would mix with the progress, and its errors are raised anyway.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
@@ -125,7 +125,7 @@ def run_direct(
                     readers,
                     is_anew=is_anew,
                     others_later=others_later,
-                    told=told,
+                    on_progress=on_progress,
                 )
         except SourceUnavailable as error:
             # Its connections were ended.
@@ -191,7 +191,7 @@ def _run(
     *,
     is_anew: bool,
     others_later: bool,
-    told: Told,
+    on_progress: OnProgress,
 ) -> dict[TableId, TableProgress]:
     earlier = _unfinished(opened)
     applied = opened.applier.applied_offsets()
@@ -217,13 +217,13 @@ def _run(
     counts = committed(opened)
     check_kept(opened.load.task_id, found.commits, counts)
     courses = _courses(opened, known)
-    _load_chunks(opened, courses, guard, looks, readers, told, counts)
+    _load_chunks(opened, courses, guard, looks, readers, on_progress, counts)
     if opened.stop.is_set():
         raise interrupted(opened.load)
     looks.look()
     finish(opened, looks.found, positions, counts)
     # Again, as what was said hours ago is forgotten.
-    tell(others)
+    report_left_out(others)
     return _progress(courses)
 
 
@@ -266,7 +266,7 @@ def _check_new(
     if others.tables and not others_later:
         with TopicLogs(opened.load) as logs:
             check_records(opened.load, others, logs)
-    tell(others)
+    report_left_out(others)
 
 
 def _prepare_again(
@@ -323,13 +323,13 @@ def _load_chunks(
     guard: AppliedOffset | None,
     looks: Looks,
     readers: int,
-    told: Told,
+    on_progress: OnProgress,
     counts: Counts,
 ) -> None:
     """Loads what is left; returns once everything is loaded, or the load is to stop."""
 
     def report() -> None:
-        _store(opened, courses, told, counts, looks)
+        _store(opened, courses, on_progress, counts, looks)
         looks.look_sometimes()
 
     if any(course.progress.state is not TableState.DONE for course in courses):
@@ -344,7 +344,7 @@ def _load_chunks(
             report,
             counts,
         )
-    _store(opened, courses, told, counts, looks)
+    _store(opened, courses, on_progress, counts, looks)
 
 
 def _sourced(opened: Opened, guard: AppliedOffset | None) -> dict[TableId, Sourced]:
@@ -375,11 +375,11 @@ def _check_shapes(sources: Sequence[Source], known: Mapping[TableId, TableProgre
 
 
 def _store(
-    opened: Opened, courses: Sequence[Course], told: Told, counts: Counts, looks: Looks
+    opened: Opened, courses: Sequence[Course], on_progress: OnProgress, counts: Counts, looks: Looks
 ) -> None:
     progress = _progress(courses)
     # Taken after the progress, and noted before it: no chunk may be noted that is not counted.
     if not opened.stop.is_lost:
         looks.note_commits(dict(counts))
     opened.store.save(progress)
-    told({course.table: course.shown for course in courses})
+    on_progress({course.table: course.shown for course in courses})

@@ -52,8 +52,8 @@ class Options:
 
 @dataclass(slots=True)
 class Comparison:
-    """The comparison of one table. `told` is called with the number of source rows done so far.
-    `others`: the other tasks that may write to the target table, whose rows are not known from
+    """The comparison of one table. `on_progress` is called with the number of source rows done so
+    far. `others`: the other tasks that may write to the target table, whose rows are not known from
     extra ones. `is_narrowed`: only some rows are compared; each side may find others of them.
     `inbound`: by task, of the tasks that bring changes of other servers, the target's own among
     them, to the sources. `doubt`: why it is not known whether these have arrived; empty where it is
@@ -64,7 +64,7 @@ class Comparison:
     target: TargetSide
     lag: Lag
     options: Options
-    told: Callable[[int], None] = lambda rows: None
+    on_progress: Callable[[int], None] = lambda rows: None
     others: Sequence[str] = ()
     is_narrowed: bool = False
     inbound: Mapping[str, Lag] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Comparison:
         report = self.report
         report.source_rows += own
         report.target_rows += theirs
-        self.told(report.source_rows)
+        self.on_progress(report.source_rows)
         if self.options.throttle:
             # Measured from the beginning, so that slow chunks make up for fast ones.
             due = report.source_rows / self.options.throttle

@@ -28,7 +28,7 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.tasks.control.beside import Beside, Unread, refuse, shown, tasks_beside
 from cdcbus.tasks.control.bus_settings import BusSettings
-from cdcbus.tasks.control.lock_waits import lock_waits_told
+from cdcbus.tasks.control.lock_waits import lock_waits_reported
 from cdcbus.tasks.control.source_of import (
     Feed,
     MappedTable,
@@ -62,7 +62,7 @@ CONNECTIONS: Final = 3
 """One to read rows, one for catalogs and offsets, one to spare."""
 EVERY_USE: Final = Uses.READ | Uses.WRITE | Uses.KAFKA
 
-Told = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with a table, the number of its source rows that are done, and about how many it has."""
 
 
@@ -120,7 +120,9 @@ def opened(
         zookeeper = stack.enter_context(connected(bus.zookeeper, auth=bus.zookeeper_auth))
         connections, database, lag = _followed(stack, task, feeds, zookeeper)
         for feed in feeds:
-            waiting = lock_waits_told(feed.fetch.source, connections[feed.place], lag.server(feed))
+            waiting = lock_waits_reported(
+                feed.fetch.source, connections[feed.place], lag.server(feed)
+            )
             stack.enter_context(waiting)
         connection = stack.enter_context(open_target(database))
         inbound, doubt = _inbound(stack, bus, task, feeds, beside, zookeeper)
@@ -219,7 +221,7 @@ def verify(
     options: Options,
     tables: Sequence[str] = (),
     where: str = "",
-    told: Told = lambda table, rows, of: None,
+    on_progress: OnProgress = lambda table, rows, of: None,
 ) -> Iterator[tuple[TableReport, Comparison | None]]:
     """Compares each target table in turn. Yields its report, and its comparison, None where that
     failed. `tables`: only these, by their names at the source or at the target. Raises ConfigError
@@ -246,7 +248,7 @@ def verify(
             yield _failed(target, mapped, twins[target]), None
             continue
         try:
-            comparison = comparison_of(opened, target, mapped, options, where, told)
+            comparison = comparison_of(opened, target, mapped, options, where, on_progress)
         except CdcError as error:
             yield _failed(target, mapped, str(error)), None
             continue
@@ -399,7 +401,7 @@ def comparison_of(
     mapped: Sequence[tuple[Feed, MappedTable]],
     options: Options,
     where: str = "",
-    told: Told = lambda table, rows, of: None,
+    on_progress: OnProgress = lambda table, rows, of: None,
 ) -> Comparison:
     """The comparison of a target table. Raises CdcError where the table cannot be compared."""
     table = opened.loader.table(target)
@@ -432,7 +434,7 @@ def comparison_of(
         TargetSide(subject, opened.database, opened.target, theirs, charsets),
         opened.lag,
         options,
-        lambda rows: told(subject.name, rows, estimate),
+        lambda rows: on_progress(subject.name, rows, estimate),
         others,
         is_narrowed=bool(where),
         inbound=opened.inbound,

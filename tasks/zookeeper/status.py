@@ -17,9 +17,10 @@ class Status:
     """A task as operators see it. `is_wanted`: it was started, and not stopped since. `is_by_hand`:
     run by `task run`, not by a node, in `process`.
     `stat`: the current process's report, None where only an earlier one reported, or the process
-    has lost its lock. `told_at`: when any process of the task last reported. `open_dead_letters`:
-    as a node last counted them. `is_locked`: it is NEW, STOPPED, or STARTING on a node, but a lock
-    of no session, as porter's are, may be of a process that runs it; the reason names it."""
+    has lost its lock. `reported_at`: when any process of the task last reported.
+    `open_dead_letters`: as a node last counted them. `is_locked`: it is NEW, STOPPED, or STARTING
+    on a node, but a lock of no session, as porter's are, may be of a process that runs it; the
+    reason names it."""
 
     task_id: str
     state: State
@@ -31,7 +32,7 @@ class Status:
     is_by_hand: bool = False
     process: str = ""
     open_dead_letters: int | None = None
-    told_at: str = ""
+    reported_at: str = ""
     is_wanted: bool = False
     is_locked: bool = False
 
@@ -54,7 +55,7 @@ class Status:
         # A process that stands still as a whole loses its lock, and its node does not see it.
         if self.stat is None and self.state is not State.WORKING:
             return None
-        return age_seconds(self.told_at)
+        return age_seconds(self.reported_at)
 
 
 def status_of(nodes: TaskNodes, task_id: str) -> Status:
@@ -81,7 +82,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         run=run,
         stat=current,
         open_dead_letters=nodes.open_dead_letters(task_id),
-        told_at=stat.at if stat else "",
+        reported_at=stat.at if stat else "",
         is_wanted=desired is not None and desired.is_working,
     )
     # A node's process names its node in the lock; one started by hand does not.

@@ -86,7 +86,7 @@ def run(
                 tables=tables,
                 is_anew=anew,
                 others_later=others_later,
-                told=bars,
+                on_progress=bars,
             )
     except CdcError as error:
         if as_json:

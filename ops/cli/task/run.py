@@ -40,7 +40,7 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
     """
     if positions is not None and click.get_current_context().params["zookeeper"] is not None:
         raise click.UsageError("give --zookeeper or --positions: each says where positions are")
-    from cdcbus.ops.node.task_end import told_to_node
+    from cdcbus.ops.node.task_end import reported_to_node
     from cdcbus.tasks.config.diagnostics import Severity
     from cdcbus.tasks.control.named_task import (
         inspect_named,
@@ -56,7 +56,7 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     # Before anything that takes time, so that the process never outlives its node.
     end_with_node()
-    with told_to_node(word):
+    with reported_to_node(word):
         if positions is not None:
             inspection = inspect_without_zookeeper(word, bus, Severity.ERROR)
         else:

@@ -99,6 +99,6 @@ def _is_over(key: str) -> bool:
     return end.isdigit() and int(end) < time.time()
 
 
-def _signature(token: str, told: str) -> str:
+def _signature(token: str, signed: str) -> str:
     # The words keep a text that the same key signs for another purpose from being a session.
-    return hmac.new(token.encode(), f"cdcbus session {told}".encode(), hashlib.sha256).hexdigest()
+    return hmac.new(token.encode(), f"cdcbus session {signed}".encode(), hashlib.sha256).hexdigest()

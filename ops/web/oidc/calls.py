@@ -91,8 +91,8 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
                 f"({reason.verify_message}); name the file of its CA in SSL_CERT_FILE where the "
                 "node runs",
             ) from error
-        told = "no answer in time" if isinstance(reason, TimeoutError) else "no connection"
-        raise Refused(503, f"{where} is away ({told}); try again later") from error
+        failure = "no answer in time" if isinstance(reason, TimeoutError) else "no connection"
+        raise Refused(503, f"{where} is away ({failure}); try again later") from error
     except ValueError as error:
         raise Refused(503, f"{where} answers with more than {ANSWER_BYTES} bytes") from error
 
@@ -108,8 +108,8 @@ def _code(error: HTTPError) -> str:
     return oauth_code(answer.get("error"))
 
 
-def oauth_code(told: object) -> str:
+def oauth_code(code: object) -> str:
     """The code, if it is a word that can be shown; else empty."""
-    if isinstance(told, str) and told.replace("_", "").isalnum() and len(told) <= 60:
-        return told
+    if isinstance(code, str) and code.replace("_", "").isalnum() and len(code) <= 60:
+        return code
     return ""

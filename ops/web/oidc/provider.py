@@ -50,8 +50,8 @@ class Provider:
         # Any node with the same secret accepts a session; without a secret only this one does.
         secret = settings.client_secret or secrets.token_hex(32)
         # Part of the key, so that another issuer or client ends all sessions.
-        told = f"cdcbus sign-in {settings.issuer} {settings.client_id}"
-        self.key = hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()
+        purpose = f"cdcbus sign-in {settings.issuer} {settings.client_id}"
+        self.key = hmac.new(secret.encode(), purpose.encode(), hashlib.sha256).hexdigest()
         self._calls, self._lock = Calls(), Lock()
         self._metadata: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, jwt.PyJWKSet] | None = None
@@ -119,8 +119,8 @@ class Provider:
 
     def cookie(self, signed_in: SignedIn) -> str:
         """A session of ours. It holds the groups, not their rights, which are in the settings."""
-        told = packed({"name": signed_in.name, "groups": signed_in.groups})
-        return new_session(told, time.time()).cookie(self.key)
+        name = packed({"name": signed_in.name, "groups": signed_in.groups})
+        return new_session(name, time.time()).cookie(self.key)
 
     def session_of(self, cookie: str) -> tuple[Session, Person] | None:
         """The session of such a cookie, and its person; None for one that is not ours, or has
@@ -128,17 +128,17 @@ class Provider:
         session = read_cookie(self.key, cookie)
         if session is None:
             return None
-        told = unpacked(session.name)
+        fields = unpacked(session.name)
         grants = sorted(
-            self.settings.grants_of(frozenset(told["groups"])),
+            self.settings.grants_of(frozenset(fields["groups"])),
             key=lambda grant: grant.role,
             reverse=True,
         )
         # The settings have given its groups no rights since.
         if not grants:
             return None
-        person = Person(told["name"], "", grants[0].role, grants[0].tasks, tuple(grants[1:]))
-        return Session(told["name"], session.key), person
+        person = Person(fields["name"], "", grants[0].role, grants[0].tasks, tuple(grants[1:]))
+        return Session(fields["name"], session.key), person
 
     def _described(self) -> Mapping[str, Any]:
         """The provider's metadata."""
@@ -149,20 +149,20 @@ class Provider:
         if kept is not None and time.monotonic() < kept[0]:
             return kept[1]
         issuer = self.settings.issuer
-        told = self._asked(issuer.rstrip("/") + DISCOVERY)
+        metadata = self._asked(issuer.rstrip("/") + DISCOVERY)
         # The tokens are checked against the issuer of the settings, so both must agree.
-        if told.get("issuer") != issuer:
+        if metadata.get("issuer") != issuer:
             raise Refused(
                 503, f"the provider at {self.host} names another issuer than http.oidc.issuer"
             )
         for endpoint in NEEDED:
-            if not isinstance(told.get(endpoint), str) or not _is_safe(told[endpoint]):
+            if not isinstance(metadata.get(endpoint), str) or not _is_safe(metadata[endpoint]):
                 raise Refused(
                     503, f"the provider at {self.host} publishes no {endpoint} with https://"
                 )
         with self._lock:
-            self._metadata = (time.monotonic() + KEPT_SECONDS, told)
-        return told
+            self._metadata = (time.monotonic() + KEPT_SECONDS, metadata)
+        return metadata
 
     def _asked(self, url: str) -> Mapping[str, Any]:
         try:
@@ -175,7 +175,7 @@ class Provider:
             ) from error
 
     def _tokens(self, code: str, attempt: Attempt) -> Mapping[str, Any]:
-        told, settings = self._described(), self.settings
+        metadata, settings = self._described(), self.settings
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -184,7 +184,7 @@ class Provider:
         }
         authorization = ""
         # The specification's default, where the metadata has none.
-        methods = told.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        methods = metadata.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         if settings.client_secret is None:
             form["client_id"] = settings.client_id
         elif "client_secret_basic" in methods:
@@ -194,7 +194,7 @@ class Provider:
         else:
             form |= {"client_id": settings.client_id, "client_secret": settings.client_secret}
         try:
-            return self._calls.ask(told["token_endpoint"], form, authorization)
+            return self._calls.ask(metadata["token_endpoint"], form, authorization)
         except Turned as error:
             if error.code == "invalid_grant":
                 raise Refused(

@@ -106,13 +106,13 @@ class Prometheus:
                 f"answers with a redirect ({error.code}), which is not followed; set "
                 "prometheus.url to where it is"
             )
-        told = ""
+        reason = ""
         if error.code in (400, 422, 503):  # then it says why, as JSON
             try:
-                told = str(orjson.loads(error.read(PART_BYTES)).get("error", ""))
+                reason = str(orjson.loads(error.read(PART_BYTES)).get("error", ""))
             except (orjson.JSONDecodeError, AttributeError, OSError, HTTPException):
-                told = ""
-        line = " ".join(told.split())[:200]
+                reason = ""
+        line = " ".join(reason.split())[:200]
         if not line:
             return f"answers {error.code}"
         return f"answers {error.code}: {line}"

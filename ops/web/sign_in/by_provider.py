@@ -102,8 +102,8 @@ def _signed_in(
         raise Refused(400, "this answer is for another sign-in (state); sign in again")
     provider.check_issuer(issuer)
     if error:
-        told = oauth_code(error) or "an error without a code"
-        raise Refused(403, f"the provider at {provider.host} does not let you in: {told}")
+        error_code = oauth_code(error) or "an error without a code"
+        raise Refused(403, f"the provider at {provider.host} does not let you in: {error_code}")
     if not code:
         raise Refused(400, f"the provider at {provider.host} sent no code; sign in again")
     return provider.signed_in(code, attempt)

@@ -90,7 +90,7 @@ for (const kind of ["pointerover", "focusin"]) {
   });
 }
 
-function tell(state, text) {
+function showPulse(state, text) {
   pulse.dataset.live = state;
   pulse.textContent = text;
 }
@@ -103,11 +103,11 @@ function follow(address) {
   source.addEventListener("parts", (event) => {
     show(JSON.parse(event.data));
     last = new Date().toISOString().slice(11, 19);
-    tell("here", "live");
+    showPulse("here", "live");
     count();
   });
-  source.addEventListener("away", (event) => tell("away", `${JSON.parse(event.data)}; this is the state at ${last} UTC`));
-  source.onerror = () => tell("away", `this node does not answer; this is the state at ${last || "the start"}${last ? " UTC" : ""}`);
+  source.addEventListener("away", (event) => showPulse("away", `${JSON.parse(event.data)}; this is the state at ${last} UTC`));
+  source.onerror = () => showPulse("away", `this node does not answer; this is the state at ${last || "the start"}${last ? " UTC" : ""}`);
 }
 if (document.body.dataset.live && window.EventSource) {
   follow(document.body.dataset.live);

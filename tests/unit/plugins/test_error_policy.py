@@ -12,7 +12,7 @@ from cdcbus.plugins.error_policy import (
     keep_trying,
     needs_person,
     policy_of,
-    told,
+    with_command,
 )
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import TaskStatus
@@ -145,15 +145,15 @@ def test_what_stays_as_it_is_names_its_command_and_what_is_not_known_may_pass(
 ) -> None:
     is_lasting = policy_of(error("x")).action is Action.STOP and error not in MAY_PASS
     assert needs_person(error("x")) is is_lasting
-    assert ("cdcbus " in told(error("x"), "1084")) is is_lasting
-    assert "{" not in told(error("x"), "1084")
+    assert ("cdcbus " in with_command(error("x"), "1084")) is is_lasting
+    assert "{" not in with_command(error("x"), "1084")
     assert not needs_person(ValueError("x"))
 
 
 def test_a_command_that_the_sentence_names_is_not_named_again() -> None:
     lost = errors.NoPosition("it is gone; set one by cdcbus offset reset 7 --to PLACE")
-    assert told(lost, "7") == str(lost)
-    assert told(errors.NoPosition("it is gone"), "7") == (
+    assert with_command(lost, "7") == str(lost)
+    assert with_command(errors.NoPosition("it is gone"), "7") == (
         "it is gone; set a position, and it starts automatically: cdcbus offset reset 7 --to PLACE"
     )
-    assert told(errors.BusUnavailable("away"), "7") == "away"
+    assert with_command(errors.BusUnavailable("away"), "7") == "away"

@@ -24,7 +24,7 @@ FINE = Stat(
     still_seconds=299.0,
     batch_seconds=299.0,
 )
-WORKING = Seen(1_800_000_000.0, State.WORKING, stat=FINE, told_seconds=5.0)
+WORKING = Seen(1_800_000_000.0, State.WORKING, stat=FINE, silent_seconds=5.0)
 
 
 def rules(seen: Seen, limits: Limits = LIMITS) -> list[str]:
@@ -122,15 +122,15 @@ def test_three_silent_sources_of_four_are_three_conditions() -> None:
         (Seen(0, State.STARTING, "no node has taken it"), ["starting"]),
         (Seen(0, State.STARTING, is_wanted=False), []),
         # of which the rest is old
-        (replace(WORKING, told_seconds=60.0, stat=replace(FINE, lag_records=10**6)), ["silent"]),
-        (Seen(0, State.STOPPED, stat=replace(FINE, lag_records=10**6), told_seconds=1.0), []),
+        (replace(WORKING, silent_seconds=60.0, stat=replace(FINE, lag_records=10**6)), ["silent"]),
+        (Seen(0, State.STOPPED, stat=replace(FINE, lag_records=10**6), silent_seconds=1.0), []),
         (Seen(0, State.DONE), []),
         (Seen(0, State.NEW), []),
         (Seen(0, State.WORKING), []),
         # its process stands still, and so has lost its locks
-        (Seen(0, State.WORKING, told_seconds=60.0), ["silent"]),
+        (Seen(0, State.WORKING, silent_seconds=60.0), ["silent"]),
         # it has no process until its next start
-        (Seen(0, State.RETRYING, "Kafka is away", told_seconds=600.0), ["retrying"]),
+        (Seen(0, State.RETRYING, "Kafka is away", silent_seconds=600.0), ["retrying"]),
     ],
 )
 def test_the_state_of_a_task_is_looked_at(seen: Seen, expected: list[str]) -> None:

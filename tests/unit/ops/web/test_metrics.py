@@ -47,7 +47,7 @@ STATUS = Status(
     run=Run(State.WORKING, restarts=2, all_restarts=14),
     stat=STAT,
     open_dead_letters=4,
-    told_at=STAT.at,
+    reported_at=STAT.at,
 )
 
 
@@ -170,7 +170,7 @@ def test_what_a_verify_has_found_is_told() -> None:
 
 
 def test_a_task_that_has_lost_its_lock_is_still_told_to_be_silent() -> None:
-    lost = Status("shop", State.WORKING, told_at="2024-05-01 03:04:05")
+    lost = Status("shop", State.WORKING, reported_at="2024-05-01 03:04:05")
     silent = [value for name, _, value in of_task(lost, []) if name == "cdcbus_task_silent_seconds"]
     assert isinstance(silent[0], float) and silent[0] > 60
 

@@ -29,7 +29,7 @@ from cdcbus.producer.snapshot.progress import (
     TableState,
     WishKind,
 )
-from cdcbus.producer.snapshot.reader import CannotTell, Read
+from cdcbus.producer.snapshot.reader import Read, VisibilityUnknown
 from cdcbus.producer.source.row_events import Batch, Rows
 from tests.unit.producer.snapshot.world import ITEMS, ORDERS, World, inserts, selected
 
@@ -117,7 +117,7 @@ def test_a_table_without_a_key_that_never_rests_fails_and_sends_nothing(world: W
         ),
         (pymysql.OperationalError(1525, "secret"), TableState.FAILED, "refuses to read it (1525)"),
         (UnreadableEvent("odd"), TableState.FAILED, "odd"),
-        (CannotTell("silent"), TableState.FAILED, "silent"),
+        (VisibilityUnknown("silent"), TableState.FAILED, "silent"),
     ],
 )
 def test_a_table_that_cannot_be_read_holds_up_no_other(

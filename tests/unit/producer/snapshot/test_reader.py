@@ -19,7 +19,7 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot import reader as reading
 from cdcbus.producer.snapshot.columns import selected_table
-from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Spool
+from cdcbus.producer.snapshot.reader import ChunkReader, Spool, VisibilityUnknown
 from cdcbus.producer.snapshot.rows import images, key_texts
 from cdcbus.producer.snapshot.window import View
 from cdcbus.producer.source.position_resolver import Binlog
@@ -234,7 +234,7 @@ def test_mariadb_is_asked_for_views_until_one_is_as_late_as_the_stream(world: Wo
 
 def test_a_mariadb_that_does_not_say_where_its_views_are_is_not_guessed_at(world: World) -> None:
     world.answers["SHOW STATUS"] = [[("Binlog_snapshot_file", "")]]
-    with pytest.raises(CannotTell, match="binlog_snapshot_file"):
+    with pytest.raises(VisibilityUnknown, match="binlog_snapshot_file"):
         world.reader(MARIADB).settle(BEGUN, never)
 
 
@@ -283,7 +283,7 @@ def test_a_user_who_may_not_see_transactions_is_told_which_privilege_it_takes(
     world: World,
 ) -> None:
     world.answers["SELECT trx_id"] = [pymysql.OperationalError(1227, "denied")]
-    with pytest.raises(CannotTell, match="privilege PROCESS"):
+    with pytest.raises(VisibilityUnknown, match="privilege PROCESS"):
         world.reader(OLD).settle(BEGUN, never)
     world.answers["SELECT trx_id"] = [pymysql.OperationalError(2013, "gone")]
     with pytest.raises(pymysql.OperationalError, match="gone"):

@@ -23,7 +23,7 @@ from cdcbus.tasks.direct.checks import (
     check_partitions,
     check_table,
     check_tasks,
-    tells_rows_apart,
+    distinguishes_rows,
 )
 
 SOURCE = TableId("shop", "orders")
@@ -58,10 +58,10 @@ PRIMARY = UniqueKey("PRIMARY", ("id", "part"))
         (MapperRule(), [PRIMARY, UniqueKey("part", ("part",))], ("part",), True),
     ],
 )
-def test_the_target_tells_rows_apart_where_its_key_holds_one_of_the_source(
+def test_the_target_distinguishes_rows_where_its_key_holds_one_of_the_source(
     rule: MapperRule, uniques: list[UniqueKey], key: tuple[str, ...], tells: bool
 ) -> None:
-    assert tells_rows_apart(mapped(rule, *uniques), target(*key)) is tells
+    assert distinguishes_rows(mapped(rule, *uniques), target(*key)) is tells
 
 
 LOAD = LoadTask("7", TopicConfig("k:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))

@@ -77,7 +77,7 @@ def test_a_load_does_not_go_on_once_the_progress_of_a_table_is_lost(
         store=SimpleNamespace(load=lambda: {ORDERS: TableProgress(TableState.DONE)}),
     )
     with pytest.raises(ConfigError, match="was begun with 2 tables"):
-        run._run(opened, (), 1, is_anew=False, others_later=False, told=lambda _: None)
+        run._run(opened, (), 1, is_anew=False, others_later=False, on_progress=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -131,5 +131,5 @@ def test_a_load_begins_only_if_all_targets_of_its_tables_are_empty(
     applier = SimpleNamespace(applied_offsets=list)
     opened: Any = SimpleNamespace(load=LOAD, client=None, applier=applier)
     with pytest.raises(ConfigError, match="that is all"):
-        run._run(opened, (), 1, is_anew=False, others_later=False, told=lambda _: None)
+        run._run(opened, (), 1, is_anew=False, others_later=False, on_progress=lambda _: None)
     assert checked == ["first", "last"]
