@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -104,8 +104,13 @@ def run(
             epoch,
         )
         publisher.logs.begin(noted_logs(task, positions, publisher))
-        addresses.first(fetch.look)
-        keep_trying(status, fetch.attempt, addresses.done, stop, pause_seconds)
+        with suppress(_Stopped):
+            addresses.first(fetch.look)
+            keep_trying(status, fetch.attempt, addresses.done, stop, pause_seconds)
+
+
+class _Stopped(Exception):
+    """The task is stopped while its place in the binlog is looked for."""
 
 
 @dataclass(slots=True)
@@ -132,7 +137,7 @@ class _Fetch:
     def look(self, task: FetchTask) -> None:
         """Checks once whether the task can start at an address. Raises the error that prevents
         it."""
-        with BinlogSource(task) as source:
+        with BinlogSource(task, proceed=self._proceed) as source:
             self._warn_of_doubts(task, source)
             if task.until is not None:
                 self.end = source.run_end(task.until)
@@ -148,7 +153,9 @@ class _Fetch:
         set, the run ends, or an error is raised."""
         with ExitStack() as opened:
             task = opened.enter_context(self.addresses.trying())
-            source = opened.enter_context(BinlogSource(task, self.schemas, self.epoch))
+            source = opened.enter_context(
+                BinlogSource(task, self.schemas, self.epoch, self._proceed)
+            )
             self._warn_of_doubts(task, source)
             opened.enter_context(beating(task))
             # First, as both write positions.
@@ -182,6 +189,10 @@ class _Fetch:
                 # stored position once more: only a position that is stored is headway.
                 self.progress.repeated += self.progress.done - done
                 raise
+
+    def _proceed(self) -> None:
+        if self.stop.is_set():
+            raise _Stopped
 
     def _mark(self, task: FetchTask) -> Mark:
         return mark_of(task, self.publisher)

@@ -14,6 +14,7 @@ from cdcbus.plugins.errors import (
     SourceMisconfigured,
     SourceRefused,
     SourceUnavailable,
+    UnreadableEvent,
 )
 from cdcbus.plugins.mysql.tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.producer.config import SourceConfig
@@ -99,6 +100,15 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
     ):
         return SourceUnavailable(f"source {where} cannot be reached: {text}{CHECK_SERVER}")
     return SourceMisconfigured(f"source {where} answers with an error ({code} {text})")
+
+
+def is_of_binlog(error: SourceError) -> bool:
+    """Whether an error while the binlog is read is one of its files: the server itself answers."""
+    if isinstance(error, PositionLost | UnreadableEvent):
+        return True
+    cause = error.__cause__
+    # MariaDB gives the number of a file that is not found, MySQL that of a lost log.
+    return isinstance(cause, pymysql.Error) and code_of(cause) in {_LOG_LOST, *_OF_FILES}
 
 
 def passes(error: pymysql.Error) -> bool:

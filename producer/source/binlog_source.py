@@ -59,13 +59,19 @@ class BinlogSource:
     connections.
 
     Without `schemas`, the schema history lasts as long as the source. `epoch` identifies the
-    sender in each row.
+    sender in each row. `proceed` is called all the time while a time or GTIDs are looked for, and
+    raises what ends that.
     """
 
     def __init__(
-        self, task: FetchTask, schemas: SchemaStore | None = None, epoch: str = ""
+        self,
+        task: FetchTask,
+        schemas: SchemaStore | None = None,
+        epoch: str = "",
+        proceed: Callable[[], None] = lambda: None,
     ) -> None:
         self._epoch = epoch
+        self._proceed = proceed
         self._schemas: SchemaStore = MemorySchemas()
         if schemas is not None:
             self._schemas = schemas
@@ -96,7 +102,7 @@ class BinlogSource:
                 self._server = servers.inspect(connection, self._config)
                 self._gaps = find_gaps(connection, self._filter, self._elsewhere)
             refuse_sure(self._gaps, self._config)
-            self._binlog = Binlog(connection, self._server, self._config)
+            self._binlog = Binlog(connection, self._server, self._config, self._proceed)
             self._open = opened.pop_all()
         return self
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from cdcbus.plugins.errors import (
     ConfigError,
     PositionLost,
     SourceBehind,
+    SourceError,
     SourceUnavailable,
     UnreadableEvent,
 )
@@ -39,6 +39,7 @@ from cdcbus.producer.binlog.gtid import (
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
+from cdcbus.producer.server.errors import is_of_binlog
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -47,6 +48,7 @@ LOG = logging.getLogger(__name__)
 # how long the server may take to bring to disk what it has written
 WAIT_SECONDS, PAUSE_SECONDS = 10.0, 0.1
 _SAID_BYTES = 1 << 26  # reading more than this takes seconds, and is logged
+_SAID_FILES = 100  # so does looking at the heads of more files: each takes a login
 _HAS_GTID = {BINLOG.GTID_LOG_EVENT, GTID_TAGGED, BINLOG.MARIADB_GTID_EVENT}
 _BEGINS = {*_HAS_GTID, BINLOG.ANONYMOUS_GTID_LOG_EVENT}
 
@@ -62,16 +64,26 @@ class Begin(NamedTuple):
 
 class Binlog:
     """One server's binlog, as it is now. `connection` is for queries; reading a file opens a
-    connection of its own.
+    connection of its own. `proceed` is called all the time while a time or GTIDs are looked for,
+    and raises what ends that.
 
     All methods raise SourceUnavailable, SourceMisconfigured, and UnreadableEvent where a file is
     damaged.
     """
 
-    def __init__(self, connection: Connection, server: Server, config: SourceConfig) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        server: Server,
+        config: SourceConfig,
+        proceed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._connection = connection
         self._server = server
         self._config = config
+        self._proceed = proceed
+        # By file, but for the last one, which may get its first transaction yet.
+        self._newest_before: dict[str, int] = {}
 
     def earliest(self) -> BinlogPosition:
         """The beginning of the oldest file."""
@@ -110,7 +122,7 @@ class Binlog:
         own_ms = time.time_ns() // 1_000_000
         with servers.reported(self._config):
             now_ms = servers.now_ms(self._connection)
-        oldest_ms = self.created_ms(self._file_names()[0])
+        oldest_ms = self._oldest_ms()
         behind_ms = max(0, own_ms - now_ms)
         # Reading from the oldest file leaves no gap if that file is older than the transaction.
         begin_ms = max(epoch_ms - overlap_ms - behind_ms, min(epoch_ms - behind_ms, oldest_ms))
@@ -123,37 +135,91 @@ class Binlog:
             )
         return self._named(begin.file, begin.pos)
 
+    def _oldest_ms(self) -> int:
+        """When the oldest file was created; 0 if the server cannot send its head."""
+        try:
+            return self.created_ms(self._file_names()[0])
+        except SourceError as error:
+            if not is_of_binlog(error):
+                raise
+            return 0
+
     def _since(self, epoch_ms: int) -> tuple[Begin | None, BinlogPosition]:
         """The first transaction of a time or later, and the end of what was searched. Raises
         PositionLost."""
-        names = self._file_names()
         second_ms = epoch_ms - epoch_ms % 1000
-        times = list(map(self._newest_before_ms, names))
-        # Transactions in files before the one before the chosen one are older than the second,
-        # unless the clock was set back: then those before that can be of any time.
-        number = bisect_left(times, second_ms, hi=_grow_until(times))
-        if not number and (begin_ms := self.created_ms(names[0])) > epoch_ms:
-            raise PositionLost(
-                f"the binlog of source {self._where()} begins with {names[0]} at "
-                f"{when(begin_ms)}, after the wanted {when(epoch_ms)}: "
-                "what was committed between the two is not in it"
-            )
 
         def is_wanted(begin: Begin) -> bool:
             is_in_seconds = begin.commit_ms % 1000 == 0
             return begin.commit_ms >= (second_ms if is_in_seconds else epoch_ms)
 
+        first = self._file_before(epoch_ms, second_ms)
         end = self.latest()
-        first = names[max(0, number - 1)]
-        if 0 < number < len(times) and times[number] < times[number - 1]:
-            LOG.warning(
-                "source %s: its clock was set back between %s (%s) and %s (%s): the first "
-                "transaction of %s or later is looked for from %s on, which can take long",
-                *(self._where(), first, when(times[number - 1])),
-                *(names[number], when(times[number]), when(epoch_ms), first),
+        return self._first(BinlogPosition(first, FIRST_EVENT), end, is_wanted), end
+
+    def _file_before(self, epoch_ms: int, second_ms: int) -> str:
+        """The last file of which it is known that transactions in those before it are older than
+        the second. Raises PositionLost."""
+        before, before_ms = "", 0
+        unread: SourceError | None = None
+        for file, found in self._times(epoch_ms):
+            if isinstance(found, SourceError):
+                unread = unread or found
+                continue
+            # After the clock was set back: those before that can be of any time.
+            if before and found < before_ms:
+                LOG.warning(
+                    "source %s: its clock was set back between %s (%s) and %s (%s): the first "
+                    "transaction of %s or later is looked for from %s on, which can take long",
+                    *(self._where(), before, when(before_ms), file, when(found)),
+                    *(when(epoch_ms), before),
+                )
+                break
+            if found >= second_ms:
+                if not before and not unread:
+                    self._check_begin(file, epoch_ms)
+                    return file
+                break
+            before, before_ms, unread = file, found, None
+        if before:
+            return before
+        raise unread or SourceUnavailable(
+            f"the binlog files of source {self._where()} were purged while {when(epoch_ms)} was "
+            "looked for in them"
+        )
+
+    def _check_begin(self, file: str, epoch_ms: int) -> None:
+        """Raises PositionLost if the oldest file was begun after a time."""
+        if (begin_ms := self.created_ms(file)) > epoch_ms:
+            raise PositionLost(
+                f"the binlog of source {self._where()} begins with {file} at "
+                f"{when(begin_ms)}, after the wanted {when(epoch_ms)}: "
+                "what was committed between the two is not in it"
             )
-        start = BinlogPosition(first, FIRST_EVENT)
-        return self._first(start, end, is_wanted), end
+
+    def _times(self, epoch_ms: int) -> Iterator[tuple[str, int | SourceError]]:
+        """Yields each file with `_newest_before_ms`, or with the error of one that the server
+        cannot send. Files that are purged meanwhile are left out."""
+        names = self._file_names()
+        for number, file in enumerate(names):
+            self._proceed()
+            if number == _SAID_FILES:
+                LOG.info(
+                    "source %s: looking for %s in the heads of its binlog files, %d at most",
+                    *(self._where(), when(epoch_ms), len(names)),
+                )
+            try:
+                found = self._newest_before.get(file) or self._newest_before_ms(file)
+            except SourceError as error:
+                if not is_of_binlog(error):
+                    raise
+                if file in self._file_names():
+                    LOG.warning("%s; looking for %s without %s", error, when(epoch_ms), file)
+                    yield file, error
+                continue
+            if file != names[-1]:
+                self._newest_before[file] = found
+            yield file, found
 
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
         """The position with the place of the first transaction that is not in its GTID set, and
@@ -466,6 +532,7 @@ class Binlog:
         while True:
             place = reached
             for event, body, place in self._placed(start):
+                self._proceed()
                 begin = _begin_of(event, body, place)
                 if begin and is_wanted(begin):
                     return begin
@@ -519,6 +586,12 @@ class Binlog:
             if damage := damage_noticed(lost, BinlogCoordinates(file, pos)):
                 raise damage from lost
             raise
+        except SourceUnavailable as error:
+            if not file and isinstance(start, BinlogPosition):
+                file, pos = start.file, start.pos
+            if file and is_of_binlog(error):
+                raise SourceUnavailable(f"{file}:{pos}: {error}") from error.__cause__
+            raise
 
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
@@ -529,11 +602,6 @@ class Binlog:
     def _where(self) -> str:
         host, port = self._config.addresses[0]
         return f"{host}:{port}"
-
-
-def _grow_until(times: list[int]) -> int:
-    """The number of times at the beginning of a list of which none is less than the one before."""
-    return next((at for at in range(1, len(times)) if times[at] < times[at - 1]), len(times))
 
 
 def _created_ms(event: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from threading import Event
 from typing import Any, cast
@@ -32,7 +33,7 @@ def pauses(
     progress, stop = Progress(), Event()
     found: list[float] = []
     for name in ("BinlogSource", "beating"):
-        monkeypatch.setattr(run, name, lambda *_: nullcontext(MagicMock()))
+        monkeypatch.setattr(run, name, lambda *_, **__: nullcontext(MagicMock()))
     monkeypatch.setattr(run, "has_sent_live", lambda *_, **__: False)
     monkeypatch.setattr(run, "start_position", lambda *_: (BinlogPosition("bin.1", 4), True))
     monkeypatch.setattr(run, "warn_of_changes", lambda *_: None)
@@ -65,3 +66,21 @@ def test_rows_sent_again_before_a_table_that_cannot_be_opened_are_no_headway(
     """Those of a transaction that is read in several batches."""
     assert pauses(monkeypatch, UnopenedTable, [1, 0, 0, 0]) == [2, 4, 6, 8]
     assert pauses(monkeypatch, SourceUnavailable, [1, 0, 0]) == [2, 2, 2]
+
+
+def test_a_task_that_is_stopped_while_it_looks_for_its_place_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = Event()
+
+    def search(task: FetchTask, *_: Any, proceed: Callable[[], None]) -> Any:
+        proceed()
+        stop.set()
+        proceed()
+
+    monkeypatch.setattr(run, "BinlogSource", search)
+    for name in ("KafkaPublisher", "make_converter", "deliveries", "noted_logs"):
+        monkeypatch.setattr(run, name, MagicMock())
+    other = cast(Any, MagicMock())
+    run.run(TASK, other, other, stop, other, other)
+    assert not other.retrying.called

@@ -12,7 +12,13 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Written
-from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind, SourceMisconfigured
+from cdcbus.plugins.errors import (
+    ConfigError,
+    PositionLost,
+    SourceBehind,
+    SourceMisconfigured,
+    SourceUnavailable,
+)
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.config import FetchTask
@@ -24,10 +30,12 @@ from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 from tests.integration.producer.reading import (
     IDLE_LIMIT,
     changes_of,
+    connect,
     fetch_task,
     position,
     read_batches,
 )
+from tests.support.servers.private_mariadb import private_mariadb
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -373,3 +381,24 @@ def test_gtids_where_the_server_has_none_are_refused(task: FetchTask) -> None:
         source._server = replace(source._server, has_gtids=False)
         with pytest.raises(SourceMisconfigured, match="gtid_mode is not ON"):
             source.locate(AtGtid(f"{ELSEWHERE}:1-5"))
+
+
+def test_a_binlog_file_that_is_gone_from_the_disk_hides_no_time_behind_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As after rm; the list of files still has it."""
+    with private_mariadb() as server, connect(server.database) as connection:
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        places: list[tuple[BinlogPosition, int]] = []
+        for number in range(4):
+            second = now_ms(connection) // 1000
+            wait_until(lambda s=second: now_ms(connection) // 1000 > s, "the next second")  # type: ignore[misc]
+            at_ms = now_ms(connection)
+            end = server.execute("FLUSH BINARY LOGS", f"INSERT INTO shop.t VALUES ({number})")
+            places.append((end, at_ms))
+        server.binlog(places[1][0].file).unlink()
+        with BinlogSource(fetch_task(server.database, "shop")) as source:
+            found = source.locate(AtTime(places[3][1]))
+            assert (found.file, places[1][0].file in caplog.text) == (places[3][0].file, True)
+            with pytest.raises(SourceUnavailable, match=f"^{places[1][0].file}:4: "):
+                source.locate(AtTime(places[1][1]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import pymysql
 import pytest
 from pymysqlreplication.constants import BINLOG
 
@@ -24,6 +26,7 @@ from cdcbus.producer.binlog.gtid import GtidSet, MysqlGtids
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
+from cdcbus.producer.server.errors import source_error
 from cdcbus.producer.source import position_resolver
 from cdcbus.producer.source.position_resolver import Begin, Binlog
 
@@ -278,6 +281,156 @@ def test_a_file_that_is_timed_by_its_first_transaction_hides_none_before_the_nex
     binlog = Behind([], "9.4.0")
     binlog.files = {"b.1": (ms(0), [ms(1)]), "b.2": (ms(20), [ms(25)]), "b.3": (ms(22), [0])}
     assert binlog.at_time(ms(23)) == BinlogPosition("b.2", 0)
+
+
+def not_opened(code: int, text: str) -> SourceUnavailable:
+    """What is said of a file that is listed and was removed with rm, or whose key is lost."""
+    error = pymysql.err.OperationalError(code, text)
+    found = source_error(error, SourceConfig((("h", 1),), "u"))
+    found.__cause__ = error
+    assert isinstance(found, SourceUnavailable)
+    return found
+
+
+class Files(Sent):
+    """A server with these files, by their numbers: the minute in which each was created and had its
+    only transaction, or why it cannot be read. It reads on in the next file, as servers do.
+    `purged`: of the files before that number, the server has none any more once it was asked for
+    one. `opened` are those that were read from."""
+
+    def __init__(
+        self, files: Mapping[int, int | Exception], purged: int = 0, version: str = "9.4.0"
+    ) -> None:
+        super().__init__([], version)
+        self.files, self.purged, self.opened = dict(files), purged, list[str]()
+
+    def _file_names(self) -> list[str]:
+        return [f"b.{number}" for number in self.files]
+
+    @contextmanager
+    def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
+        assert isinstance(start, BinlogPosition)
+        self.opened.append(start.file)
+        yield self._sent(int(start.file[2:]))
+
+    def _sent(self, first: int) -> Iterator[bytes]:
+        for gone in [number for number in self.files if number < self.purged]:
+            del self.files[gone]
+        if first not in self.files:
+            raise PositionLost("Could not find first log file name in binary log index file")
+        for number, minute in self.files.items():
+            if number < first:
+                continue
+            if isinstance(minute, Exception):
+                raise minute
+            yield event(BINLOG.ROTATE_EVENT, struct.pack("<Q", 4) + f"b.{number}".encode(), 0)
+            yield with_checksum(
+                event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + bytes(61), 250, 60 * minute)
+            )
+            yield event(BINLOG.ANONYMOUS_GTID_LOG_EVENT, bytes(21), 290, 60 * minute)
+
+    def latest(self) -> BinlogPosition:
+        return BinlogPosition(f"b.{max(self.files)}", 290)
+
+    def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
+        return BinlogPosition(file, pos)
+
+
+@pytest.fixture
+def at_70(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "now_ms", lambda _: ms(70))
+
+
+UNREAD = [
+    *(not_opened(1236, "Could not open log file"), not_opened(29, "File './b.2' not found")),
+    *(PositionLost("cut"), UnreadableEvent("b.2:4: damaged")),
+]
+IDS = ["MySQL", "MariaDB", "cut", "damaged"]
+
+
+@pytest.mark.usefixtures("at_70")
+@pytest.mark.parametrize("error", UNREAD, ids=IDS)
+def test_a_file_that_cannot_be_read_hides_no_time_behind_it(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    binlog = Files({1: 10, 2: error, 3: 30, 4: 40, 5: 50})
+    assert binlog.at_time(ms(50)).file == "b.5"
+    assert f"{error}; looking for 1970-01-01 00:50:00 UTC without b.2" in caplog.text
+    # All before it is older.
+    assert binlog.at_time(ms(31)).file == "b.4"
+
+
+@pytest.mark.usefixtures("at_70")
+@pytest.mark.parametrize("error", UNREAD, ids=IDS)
+def test_a_file_that_cannot_be_read_and_may_hold_the_time_is_an_error(error: Exception) -> None:
+    before: dict[int, int | Exception] = {1: 10, 2: error}
+    first: dict[int, int | Exception] = {2: error, 3: 30}
+    for place, files in (("b.1:290", before), ("b.2:4", first)):
+        words = re.escape(str(error))
+        if isinstance(error, SourceUnavailable):
+            words = f"{re.escape(place)}: {words}"
+        with pytest.raises(type(error), match=f"^{words}"):
+            Files(files).at_time(ms(15))
+    # Or the file before it does.
+    assert Files({1: 10, 2: error, 3: 30}).at_time(ms(10)).file == "b.1"
+
+
+@pytest.mark.usefixtures("at_70")
+def test_files_that_are_purged_during_a_search_are_not_looked_for() -> None:
+    files = {1: 10, 2: 20, 3: 30, 4: 40}
+    assert Files(files, purged=3).at_time(ms(40)).file == "b.4"
+    with pytest.raises(
+        PositionLost, match=r"begins with b\.3 at .* 00:30:00 UTC, after the wanted"
+    ):
+        Files(files, purged=3).at_time(ms(15))
+
+
+def test_an_oldest_file_that_cannot_be_read_keeps_no_failover_from_going_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(servers, "now_ms", lambda _: ms(70))
+    monkeypatch.setattr("time.time_ns", lambda: ms(70) * 1_000_000)
+    for error in UNREAD:
+        assert Files({1: error, 2: 20, 3: 30}).from_time(ms(29), ms(1)).file == "b.3"
+
+
+@pytest.mark.usefixtures("at_70")
+def test_a_server_that_is_away_ends_a_search() -> None:
+    with pytest.raises(SourceUnavailable, match="cannot be reached"):
+        Files({1: 10, 2: SourceUnavailable("cannot be reached"), 3: 30}).at_time(ms(30))
+
+
+@pytest.mark.usefixtures("at_70")
+def test_each_head_is_read_once_and_none_behind_the_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(position_resolver, "_SAID_FILES", 3)
+    caplog.set_level("INFO")
+    binlog = Files({number: number for number in range(1, 61)})
+    binlog.at_time(ms(2))
+    assert not caplog.messages
+    assert binlog.at_time(ms(5)).file == "b.5"
+    assert [line for line in caplog.messages if "in the heads of its binlog files, 60" in line]
+    # The two last searches began in these.
+    assert sorted(binlog.opened) == ["b.1", "b.1", "b.2", "b.3", "b.4", "b.4", "b.5"]
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.usefixtures("at_70")
+def test_a_search_ends_where_its_caller_does_not_proceed() -> None:
+    binlog = Files({1: 10, 2: 20, 3: 30})
+
+    def proceed() -> None:
+        if len(binlog.opened) == 2:
+            raise Stopped
+
+    binlog._proceed = proceed
+    with pytest.raises(Stopped):
+        binlog.at_time(ms(30))
+    assert binlog.opened == ["b.1", "b.2"]
 
 
 def test_a_server_without_a_transaction_of_that_time_is_no_place_to_go_on(
