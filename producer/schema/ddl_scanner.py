@@ -53,7 +53,8 @@ class Statement:
     `schema` the session's schema. `sql` is UTF-8, or the bytes as sent if not every character is
     certain. `has_happened`: not an ALTER of MariaDB that is logged when it starts or has failed.
     `is_of_session`: it depends on the session, by a temporary table or by a function such as
-    CONNECTION_ID; a table that is altered or truncated without that is a real one."""
+    CONNECTION_ID; a table that is altered or truncated without that is a real one. `is_left_out`:
+    it is published already, or came from the other side."""
 
     end: BinlogCoordinates
     thread: int
@@ -62,6 +63,7 @@ class Statement:
     session: Session = PLAIN
     has_happened: bool = True
     is_of_session: bool = False
+    is_left_out: bool = False
 
 
 def statement(

@@ -352,10 +352,10 @@ class Reading:
         ddl = self._statement(event, body)
         if not ddl.has_happened:
             return
-        self._filling.statements.append(ddl)
+        is_left_out = self._is_from_elsewhere(event) or self._is_out()
+        self._filling.statements.append(replace(ddl, is_left_out=is_left_out))
         self._schema.follow(ddl, self._place())
         # Read in any case: the reader must also follow statements that are published already.
-        is_left_out = self._is_from_elsewhere(event) or self._is_out()
         origin = self._origin(event, timestamp)
         self._filling.parts += self._ddl.read(ddl, origin, is_left_out=is_left_out)
 

@@ -52,9 +52,11 @@ class SeenDdl:
                     self._tables.take(part.table.table)
         for statement in batch.ddl:
             changed = changes(statement.sql, statement.schema, statement.session)
-            if statement.has_happened:
-                self._warn(statement, changed)
-            self._note(statement)
+            # What is published already was told then; the other side tells what came from it.
+            if not statement.is_left_out:
+                if statement.has_happened:
+                    self._warn(statement, changed)
+                self._note(statement)
             self._tables.follow(changed)
 
     def _note(self, statement: Statement) -> None:

@@ -19,12 +19,12 @@ from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.binlog.coordinates import SPAN
 from cdcbus.producer.binlog.event_types import XA_PREPARE
-from cdcbus.producer.config import DdlConfig, FilterConfig
+from cdcbus.producer.config import DdlConfig, Elsewhere, FilterConfig
 from cdcbus.producer.schema.schema_reader import UnopenedTable
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.source.binlog_source import askable
 from cdcbus.producer.source.ddl_events import DdlReader
-from cdcbus.producer.source.event_reader import Reading
+from cdcbus.producer.source.event_reader import NOTHING_ELSEWHERE, Reading
 from cdcbus.producer.source.row_events import Batch, Part, Rows
 from cdcbus.producer.table_filter import TableFilter
 from tests.unit.producer.decoding.test_table_map import strings, table_map
@@ -113,7 +113,12 @@ class Binlog:
             + file.encode()
         )
 
-    def read(self, size: int = 1, published: Published | None = None) -> Iterator[Batch]:
+    def read(
+        self,
+        size: int = 1,
+        published: Published | None = None,
+        elsewhere: Elsewhere = NOTHING_ELSEWHERE,
+    ) -> Iterator[Batch]:
         tables = TableFilter(FilterConfig(regexes=(r".*\..*",)))
         reading = Reading(
             BinlogPosition("bin.1", 4, published=published),
@@ -121,6 +126,7 @@ class Binlog:
             tables,
             cast(Any, NoHistory()),
             DdlReader(tables, DDL),
+            elsewhere=elsewhere,
         )
         return reading.batches(self.events[i : i + size] for i in range(0, len(self.events), size))
 

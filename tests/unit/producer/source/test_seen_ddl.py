@@ -7,14 +7,16 @@ from collections import deque
 import pytest
 
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import Published
 from cdcbus.plugins.rowchange import Column, Origin, Table, TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.config import DdlConfig, FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import DdlConfig, Elsewhere, FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.tokens import STRICT, Session
 from cdcbus.producer.decoding.table import DecodableTable
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.source.row_events import Batch, Rows
 from cdcbus.producer.source.seen_ddl import Seen, SeenDdl
+from tests.unit.producer.source.test_event_reader import Binlog
 
 ONE = FilterConfig(regexes=(r"s\.a",))
 
@@ -218,6 +220,25 @@ def test_rows_beside_ddl_say_nothing_of_the_columns_before_it(
     )
     SeenDdl(task(), deque()).take(batch)
     assert "digits rounded" in caplog.text
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["published", "from elsewhere"])
+def test_what_is_left_out_is_not_told_again_and_followed_all_the_same(
+    caplog: pytest.LogCaptureFixture, *, is_elsewhere: bool
+) -> None:
+    """Each start reads it again while an XA transaction is prepared before it."""
+    binlog = Binlog()
+    binlog.query(b"ALTER TABLE s.a MODIFY c DECIMAL(9,2)")
+    published = None if is_elsewhere else Published("bin.1", binlog.pos)
+    elsewhere = Elsewhere(frozenset({7} if is_elsewhere else ()))
+    noted = deque[Seen]()
+    ddl = SeenDdl(task(), noted)
+    ddl.take(Batch([rows(Column("c", "int"))], None, []))
+    for batch in binlog.read(published=published, elsewhere=elsewhere):
+        ddl.take(batch)
+    assert not caplog.messages
+    assert not noted
+    assert warned(ddl, caplog, "ALTER TABLE a MODIFY c BIGINT") == 1
 
 
 @pytest.mark.parametrize(
