@@ -166,10 +166,11 @@ class Binlog:
             if isinstance(found, SourceError):
                 unread = unread or found
                 continue
-            # After the clock was set back: those before that can be of any time.
-            if before and found < before_ms:
+            # Where times go back, those before that can be of any time. Heads have whole seconds.
+            if before and found // 1000 < before_ms // 1000:
                 LOG.warning(
-                    "source %s: its clock was set back between %s (%s) and %s (%s): the first "
+                    "source %s: its binlog's times go back between %s (%s) and %s (%s), as by a "
+                    "clock set back, a long statement, or a replica that lagged: the first "
                     "transaction of %s or later is looked for from %s on, which can take long",
                     *(self._where(), before, when(before_ms), file, when(found)),
                     *(when(epoch_ms), before),

@@ -269,7 +269,7 @@ def test_transactions_before_the_clock_was_set_back_are_not_left_out(
 ) -> None:
     monkeypatch.setattr(servers, "now_ms", lambda _: ms(70))
     assert SetBack([], "9.4.0").at_time(ms(minute)) == BinlogPosition(*expected)
-    said = "its clock was set back between b.2 (1970-01-01 00:31:00 UTC) and b.3"
+    said = "its binlog's times go back between b.2 (1970-01-01 00:31:00 UTC) and b.3"
     assert (said in caplog.text) is is_said
 
 
@@ -392,6 +392,21 @@ def test_an_oldest_file_that_cannot_be_read_keeps_no_failover_from_going_on(
     monkeypatch.setattr("time.time_ns", lambda: ms(70) * 1_000_000)
     for error in UNREAD:
         assert Files({1: error, 2: 20, 3: 30}).from_time(ms(29), ms(1)).file == "b.3"
+
+
+@pytest.mark.usefixtures("at_70")
+def test_a_head_within_the_second_of_the_commit_before_it_is_no_time_that_goes_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A head has whole seconds, MySQL's commit times are finer: FLUSH came in the same second."""
+    binlog = Files({1: 10, 2: 20, 3: 20})
+    times = {"b.1": ms(10), "b.2": ms(20) + 700, "b.3": ms(20)}
+    monkeypatch.setattr(binlog, "_newest_before_ms", times.__getitem__)
+    binlog.at_time(ms(30))
+    assert not caplog.messages
+    times["b.3"] -= 1000
+    binlog.at_time(ms(30))
+    assert "go back between b.2 (1970-01-01 00:20:00" in caplog.text
 
 
 @pytest.mark.usefixtures("at_70")
