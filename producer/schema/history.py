@@ -28,6 +28,7 @@ from enum import IntEnum
 from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.checksums import damage_noticed
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_changes import Altered, Change, Created, Dropped, Renamed
 from cdcbus.producer.ddl.table_schema import TableSchema
@@ -113,8 +114,8 @@ class SchemaHistory:
             self._load()
         if not self._scope:
             return
-        if not self._is_of_this_binlog() or not self._caught_up(place):
-            self._forget()
+        if reason := self._cannot_follow(place):
+            self._forget(reason)
         self._versions.prune(self._reader.start(), self._is_tracked)
         if self._scope is Scope.ALL:
             yield from self._take(place)
@@ -245,26 +246,28 @@ class SchemaHistory:
                 return 0
         return self._file_created[1]
 
-    def _caught_up(self, place: BinlogCoordinates) -> bool:
-        """Follows the DDL passed since the history was stored. Returns whether the binlog still has
-        it."""
+    def _cannot_follow(self, place: BinlogCoordinates) -> str:
+        """Follows the DDL passed since the history was stored. Returns what is wrong with the
+        history if the binlog does not have it; empty once it has been followed."""
+        other = "belongs to another binlog than the one being read"
+        if not self._is_of_this_binlog():
+            return other
         assert self._followed is not None
         try:
             followed = self._reader.still_there(self._followed)
             for statement in self._scan.between(followed, place):
                 self._follow(statement)
-        except PositionLost:
-            return False
-        return True
+        except PositionLost as lost:
+            if damage_noticed(lost, place):
+                return f"ends at {self._followed}, and the binlog is damaged behind it ({lost})"
+            return other
+        return ""
 
-    def _forget(self) -> None:
-        """Drops the history of another server, or of a binlog that no longer exists: it says
-        nothing about the tables here."""
+    def _forget(self, reason: str) -> None:
+        """Drops the history of another server, or of a binlog that no longer exists or is damaged:
+        it says nothing about the tables here."""
         if self._versions:
-            LOG.warning(
-                "%s belongs to another binlog than the one being read: the tables are read again",
-                self._versions.path,
-            )
+            LOG.warning("%s %s: the tables are read again", self._versions.path, reason)
         self._versions.remove_all()
         self._followed = None
 

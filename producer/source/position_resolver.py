@@ -416,7 +416,7 @@ class Binlog:
 
     def is_edge(self, place: BinlogCoordinates) -> bool:
         """Whether a file begins at the place, or one of its events ends there: reads the file up to
-        it."""
+        it. True also for a place behind a damaged event, as one that was set past it is."""
         if place.pos == FIRST_EVENT:
             return True
         try:
@@ -425,6 +425,8 @@ class Binlog:
                     return end == place
         except PositionLost:  # the file breaks off before it
             return False
+        except UnreadableEvent:
+            return True
         return False
 
     def created_ms(self, file: str) -> int:
@@ -474,7 +476,12 @@ class Binlog:
         try:
             return str(self._gtids_read(file, pos) or "")
         except UnreadableEvent as error:
-            LOG.warning("the GTIDs before %s:%d are not known: %s", file, pos, error)
+            damaged, _, _ = str(error).partition(": ")
+            LOG.warning(
+                "the GTIDs before %s:%d are not known, as the event at %s is damaged: until the "
+                "next file begins, reading resumes by the place alone",
+                *(file, pos, damaged),
+            )
             return ""
 
     def _gtids_read(self, file: str, pos: int) -> GtidSet | None:

@@ -178,3 +178,27 @@ def test_a_damaged_event_that_the_server_notices_is_no_lost_position(
         # The server says the same of a place within an event.
         with pytest.raises(PositionLost):
             read(task, replace(before, pos=before.pos - 3), end)
+
+
+def test_a_damaged_event_behind_another_one_is_named_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The position was set past the first one, in the same file."""
+    with private_mariadb("--binlog-row-metadata=FULL", "--master-verify-checksum=1") as server:
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        places = [server.execute("FLUSH BINARY LOGS")]
+        for number in range(5):
+            places.append(server.execute(f"INSERT INTO shop.t VALUES ({number})"))
+        file = server.binlog(places[0].file)
+        data = bytearray(file.read_bytes())
+        for number in (1, 3):
+            data[places[number].pos + 20] ^= 1
+        file.write_bytes(data)
+        task = replace(fetch_task(server.database, "shop"), on_position_lost=Edge.LATEST)
+        with BinlogSource(task) as source:
+            behind = source.locate(replace(places[2], gtid="", server_uuid=""))
+        assert "set the position past" not in caplog.text
+        assert [change.after for change in read(task, behind, places[3])] == [{"id": "2"}]
+        with pytest.raises(UnreadableEvent) as raised:
+            read(task, behind, places[5])
+        assert str(raised.value).startswith(f"{file.name}:{places[3].pos}: the server")

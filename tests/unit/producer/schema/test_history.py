@@ -46,6 +46,7 @@ class Server:
         self.created_at_ms = 1000
         self.sizes: dict[int, int] = {}  # of files that have lost their end
         self.is_broken = False  # it cannot open its table
+        self.is_damaged = False  # it notices an event that is, and sends none behind it
 
     def still_there(self, place: BinlogCoordinates) -> BinlogCoordinates:
         for number, size in self.sizes.items():
@@ -82,6 +83,8 @@ class Server:
         return [self.start()]
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
+        if self.is_damaged and after < until:
+            raise PositionLost("1236 binlog event did not pass crc check")
         if self.still_there(after) != after:
             raise PositionLost("position > file size")
         return [one for one in self.statements if after < one.end <= until]
@@ -163,6 +166,21 @@ def test_a_history_whose_last_file_is_gone_is_begun_anew(entries: dict[str, str]
     list(started.begin(at(4, 4)))
     assert names(started, at(4, 100)) == ["a", "b"]
     assert json.loads(entries[FOLLOWED])["logfileName"] == "mysql-bin.000004"
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_history_is_forgotten_with_the_reason(
+    entries: dict[str, str], caplog: pytest.LogCaptureFixture, *, is_damaged: bool
+) -> None:
+    """A damaged event makes the binlog no other one."""
+    server = Server()
+    server.now, server.is_damaged = at(3, 500), is_damaged
+    if not is_damaged:
+        server.created_at_ms = 2000
+    list(history(server, entries).begin(at(3, 500)))
+    [line] = [line for line in caplog.messages if "the tables are read again" in line]
+    assert ("belongs to another binlog" in line) != is_damaged
+    assert ("the binlog is damaged behind it (1236" in line) == is_damaged
 
 
 def test_a_history_is_kept_by_a_source_that_has_lost_the_end_of_the_last_file() -> None:

@@ -96,6 +96,22 @@ def test_a_damaged_event_stops_a_search_and_leaves_the_gtids_before_a_place_unkn
     assert binlog._gtids_before(FILE, 300) == ""
 
 
+def test_a_place_that_was_set_past_a_damaged_event_counts_as_an_edge(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """So what the server says of a later event is not told of this one."""
+    head = with_checksum(event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + bytes(60) + b"\1", 0))
+    whole = with_checksum(event(BINLOG.XID_EVENT, bytes(8), 300))
+    damaged = whole.replace(b"\1", b"\2")
+    place = coordinates.BinlogCoordinates(FILE, 350)
+    assert Sent([[ROTATE, head, damaged]], "9.4.0").is_edge(place)
+    assert not Sent([[ROTATE, head, whole]], "9.4.0").is_edge(place)
+    assert Sent([[ROTATE, head, damaged]], "9.4.0")._gtids_before(FILE, 350) == ""
+    [line] = caplog.messages
+    assert line.startswith(f"the GTIDs before {FILE}:350 are not known, as the event at {FILE}:")
+    assert "set the position" not in line
+
+
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 LISTED = {
     "9.4.0": (BINLOG.PREVIOUS_GTIDS_LOG_EVENT, MysqlGtids.parse(f"{UUID}:1-5").to_bytes()),
