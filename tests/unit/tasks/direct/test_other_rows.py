@@ -15,7 +15,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.rows.unlogged import Unlogged
-from cdcbus.producer.ddl.tokens import Session
+from cdcbus.producer.ddl.tokens import STRICT, Session
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.tasks.direct import other_rows
 from cdcbus.tasks.direct.other_rows import Looks, check, effects
@@ -133,3 +133,27 @@ def test_cells_that_no_event_tells_are_told(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.WARNING):
         check([statement(sql)], LOADED, folds_names=False)
     assert "table shop.parts has other cells" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "MODIFY c DECIMAL(5,1)",
+        "CONVERT TO CHARACTER SET latin1",
+        "MODIFY c INT AUTO_INCREMENT, ADD KEY (c)",
+    ],
+)
+@pytest.mark.parametrize("mode", [0, STRICT])
+def test_cells_that_may_be_others_are_told(
+    action: str, mode: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether they are follows from the former types."""
+    altered = statement(f"ALTER TABLE Parts {action}")
+    altered = replace(altered, session=replace(altered.session, sql_mode=mode))
+    check([altered], LOADED, folds_names=True)
+    [line] = caplog.messages
+    assert line.startswith("table shop.parts may have other cells")
+    assert "bin.000003:99" in line
+    caplog.clear()
+    check([altered], LOADED, folds_names=False)
+    assert not caplog.messages
