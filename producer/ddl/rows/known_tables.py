@@ -8,16 +8,7 @@ from dataclasses import replace
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer.ddl.rows.kept_cells import are_kept, has_own_labels, type_in
 from cdcbus.producer.ddl.rows.unlogged import Retyped, Unlogged
-from cdcbus.producer.ddl.table_changes import (
-    Altered,
-    Change,
-    Created,
-    Dropped,
-    Renamed,
-    SchemaDropped,
-    Unread,
-    lower_case,
-)
+from cdcbus.producer.ddl.table_changes import Altered, Change, folded, lower_case
 from cdcbus.producer.ddl.table_schema import (
     Action,
     AddColumn,
@@ -26,6 +17,7 @@ from cdcbus.producer.ddl.table_schema import (
     RenameColumn,
     SetCharset,
 )
+from cdcbus.producer.ddl.table_states import touches
 
 
 class KnownTables:
@@ -42,23 +34,16 @@ class KnownTables:
     def follow(self, changes: Iterable[Change]) -> None:
         """Follows a statement; forgets tables of which it leaves open how they are then."""
         for change in changes:
-            match change:
-                case Altered(table, actions):
-                    before = self._tables.pop(self._name(table), None)
-                    after = before and _altered(before, actions)
-                    if after is not None:
-                        self.take(after)
-                case Created(table) | Dropped(table):
-                    self._tables.pop(self._name(table), None)
-                case Renamed(table, to):
-                    for each in (table, to):
-                        self._tables.pop(self._name(each), None)
-                case SchemaDropped(schema):
-                    gone = self._name(TableId(schema, "")).schema
-                    for each in [each for each in self._tables if each.schema == gone]:
-                        del self._tables[each]
-                case Unread():
-                    self._tables.clear()
+            if self._folds_names:
+                change = folded(change)
+            if isinstance(change, Altered):
+                before = self._tables.pop(change.table, None)
+                after = before and _altered(before, change.actions)
+                if after is not None:
+                    self.take(after)
+                continue
+            for table in [table for table in self._tables if touches(change, table)]:
+                del self._tables[table]
 
     def with_other_cells(self, found: Unlogged) -> set[TableId]:
         """The tables whose rows may have other cells after a statement by which they get types or

@@ -146,6 +146,12 @@ def test_daily_changes_of_types_are_not_warned_of(
         ("int", "DROP DATABASE s", "BIGINT", True),
         ("int", "DROP DATABASE other", "BIGINT", False),
         ("int", "ALTER TABLE a '", "BIGINT", True),
+        ("int", "ALTER TABLE a MODIFY d NEW_TYPE", "BIGINT", True),
+        ("int", "RENAME TABLE b TO s.a garbage", "BIGINT", True),
+        ("int", "RENAME TABLE b TO d garbage", "BIGINT", False),
+        ("int", "CREATE TEMPORARY TABLE a (id INT)", "BIGINT", False),
+        ("int", "DROP TEMPORARY TABLE IF EXISTS a", "BIGINT", False),
+        ("int", "CREATE TABLE IF NOT EXISTS a (c DOUBLE)", "BIGINT", False),
         ("", "FLUSH TABLES", "BIGINT", True),
         ("varchar(100)", "FLUSH TABLES", "VARBINARY(100)", True),
         ("varbinary(100)", "FLUSH TABLES", "VARCHAR(100) CHARACTER SET utf8mb4", True),
@@ -207,6 +213,8 @@ def test_the_case_of_names_counts_as_it_does_at_the_server(
         ddl = SeenDdl(task(), deque(), folds_names=folds_names)
         ddl.take(Batch([rows(Column("c", "int"))], None, []))
         assert warned(ddl, caplog, "ALTER TABLE A MODIFY c BIGINT") != folds_names
+        warned(ddl, caplog, "RENAME TABLE b TO A garbage")
+        assert warned(ddl, caplog, "ALTER TABLE a MODIFY c BIGINT") == folds_names
 
 
 def test_rows_beside_ddl_say_nothing_of_the_columns_before_it(
