@@ -30,6 +30,9 @@ _NO_COLUMNS = keywords(
 # In the definition of a column: it has a value in rows that are there already.
 _VALUES = keywords("AUTO_INCREMENT AS GENERATED SERIAL PRIMARY")
 _NUMBERED = keywords("AUTO_INCREMENT SERIAL")
+_EXPRESSION = keywords("AS")
+# There, too: a word or a name follows, which can look like one of those above.
+_WITH_WORD = ("COLUMN_FORMAT", "STORAGE", "AFTER", "REFERENCES", "=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +183,19 @@ class _RowReader(NameReader):
         while not definition.is_done():
             if definition.comes("NOT", "NULL") or definition.word() in _VALUES:
                 return True
-            if definition.skip("DEFAULT") and not definition.comes("NULL"):
+            if definition.skip("DEFAULT"):
+                if not _is_null(definition):
+                    return True
+                is_nullable = True
+            elif definition.word() == "KEY":  # the primary one
                 return True
-            if definition.skip("UNIQUE", "KEY"):
-                continue
-            if definition.word() == "KEY":  # the primary one
-                return True
-            is_nullable |= definition.comes("NULL")
-            definition.take()
+            elif definition.comes("("):
+                definition.parentheses()
+            elif definition.skip_one_of(*_WITH_WORD):
+                definition.take()
+            elif not definition.skip_one_of("UNIQUE KEY", "SET DEFAULT", "SET NULL"):
+                is_nullable |= definition.comes("NULL")
+                definition.take()
         return not is_nullable
 
     def _retyped(self, table: TableId, action: Sequence[Token]) -> Retyped | None:
@@ -198,8 +206,7 @@ class _RowReader(NameReader):
         column = _column(reader)
         if is_change:
             _column(reader)
-        is_numbered = not _NUMBERED.isdisjoint(word.upper() for word in _texts(reader.rest()))
-        return Retyped(table, column, self._type_in(action), is_numbered)
+        return Retyped(table, column, self._type_in(action), _has(reader, _NUMBERED))
 
     def _type_in(self, action: Sequence[Token]) -> str:
         """The type that an action gives a column; empty if it is not understood, or if NULL may
@@ -277,13 +284,29 @@ def _column(reader: TokenReader) -> str:
     return reader.column_name().lower()
 
 
+def _is_null(value: TokenReader) -> bool:
+    """Whether a default is NULL, in parentheses or not. Passes it then."""
+    if not value.comes("("):
+        return value.skip("NULL")
+    inside = value.parentheses()
+    if len(inside) == 1:
+        return TokenReader(inside).comes("NULL")
+    return bool(inside) and _is_null(TokenReader(inside))
+
+
 def _is_generated(definition: TokenReader) -> bool:
     """Whether the cells of a column of this definition are those of an expression."""
+    return _has(definition, _EXPRESSION)
+
+
+def _has(definition: TokenReader, words: frozenset[str]) -> bool:
+    """Whether one of these words is in a definition, and not in an expression or for a name."""
     while not definition.is_done():
-        if definition.skip("AS"):
+        if definition.word() in words:
             return True
         if definition.comes("("):
             definition.parentheses()
         else:
+            definition.skip_one_of(*_WITH_WORD)
             definition.take()
     return False
