@@ -448,7 +448,9 @@ class Binlog:
 
     def _begin(self) -> str:
         name = self._files()[0][0]
-        return f"{name} begins at {when(self.created_ms(name))}"
+        if begin_ms := self._oldest_ms():
+            return f"{name} begins at {when(begin_ms)}"
+        return f"when {name} begins cannot be read"
 
     def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
         position = BinlogPosition(

@@ -425,6 +425,14 @@ def test_a_head_within_the_second_of_the_commit_before_it_is_no_time_that_goes_b
     assert "go back between b.2 (1970-01-01 00:20:00" in caplog.text
 
 
+@pytest.mark.parametrize("error", UNREAD, ids=IDS)
+def test_an_oldest_file_that_cannot_be_read_hides_no_lost_position(error: Exception) -> None:
+    binlog = Files({2: error, 3: 30})
+    binlog._files = lambda: [(name, 290) for name in binlog._file_names()]  # type: ignore[method-assign]
+    with pytest.raises(PositionLost, match=r"not hold b\.1:9: .* when b\.2 begins cannot be read"):
+        binlog.check(BinlogPosition("b.1", 9))
+
+
 @pytest.mark.usefixtures("at_70")
 def test_a_server_that_is_away_ends_a_search() -> None:
     with pytest.raises(SourceUnavailable, match="cannot be reached"):
