@@ -207,8 +207,7 @@ def _await_snapshot(
             if state is TableState.FAILED:
                 raise CdcError(
                     f"the rows of table {each.table} cannot be read: {each.progress.reason}; "
-                    "once the cause is fixed: cdcbus snapshot start "
-                    f"{tasks.fetch.task_id} --table {each.table}, then this command again"
+                    f"{_mended(tasks.fetch.task_id, each)}, then this command again"
                 )
             done += state in (TableState.DONE, TableState.DROPPED)
             rows += each.progress.rows
@@ -227,6 +226,13 @@ def _await_snapshot(
             f"reading tables: {done} of {table_count} done, {rows:,} of about {estimated:,} rows"
         )
         time.sleep(LOOK_SECONDS)
+
+
+def _mended(task_id: str, failed: TableSnapshot) -> str:
+    # Some reasons name the command, with --yes: another one would contradict it.
+    if "cdcbus snapshot start" in failed.progress.reason:
+        return "do so"
+    return f"once the cause is fixed: cdcbus snapshot start {task_id} --table {failed.table}"
 
 
 def _logs(processes: Sequence[TaskProcess]) -> str:

@@ -57,10 +57,10 @@ _CHANGED: Final = (
     "writes to it"
 )
 _UNCONFIRMED: Final = (
-    "the table has no key, and the task may have sent rows of it when it had no snapshot, before "
-    "its filter left it out, by a condition (--where), or in a snapshot whose progress is lost: "
-    "targets would get these twice. Empty it at the targets, then, when nobody writes to it, "
-    "cdcbus snapshot start %s --table %s --yes"
+    "the table has no key, and the task may have sent rows of it: when it had no snapshot, since "
+    "it was created, before its filter left it out, or in an earlier snapshot, as of a part "
+    "(--where) or one whose progress is lost. Targets would get these twice. Empty it at the "
+    "targets, then, when nobody writes to it, cdcbus snapshot start %s --table %s --yes"
 )
 
 
@@ -173,6 +173,9 @@ class Courses:
                     LOG.warning(_NOT_READ_AGAIN, table, task.task_id, table)
             elif found.state in (*UNFINISHED, TableState.PAUSED, TableState.DONE):
                 LOG.warning("%s: %s", table, _FILTERED)
+                if found.may_be_in_kafka:
+                    # The state that says so is gone with this one.
+                    found = replace(found, is_unconfirmed=True)
                 self.unsaved[table] = self._with_state(table, found, TableState.DROPPED, _FILTERED)
         leaves_out = task.elsewhere != Elsewhere()
         for course in self:
@@ -322,6 +325,7 @@ class Courses:
         changes is held back."""
         reason = _UNCONFIRMED % (self._task_id, course.table)
         LOG.warning("the snapshot of %s ends: %s", course.table, reason)
+        course.progress = replace(course.progress, is_keyless=True)
         self.rest(course, TableState.FAILED, reason)
 
     def changed(self, course: Course) -> None:
@@ -395,9 +399,9 @@ class Courses:
     def _begin(self, table: TableId, asked: Wish | Search) -> Course:
         known = self._by_table.get(table)
         was = TableProgress() if known is None else known.progress
-        is_unconfirmed = self._has_sent
-        if was.is_part or was.reason.startswith(_FILTERED):
-            is_unconfirmed |= was.would_come_twice
+        is_unconfirmed = self._has_sent or was.is_unconfirmed
+        if isinstance(asked, Wish) or was.is_part or was.reason.startswith(_FILTERED):
+            is_unconfirmed |= was.may_be_in_kafka
         where, by = "", None
         if isinstance(asked, Wish):
             where, by = asked.where, asked

@@ -38,9 +38,10 @@ class TableProgress:
     ordered, as `SelectedTable.key_order`; unknown in progress of older versions. `shape`: for
     direct loads, `SelectedTable.shape_digest`. `estimated_rows`: the server's estimate. `where`: an
     operator's condition. Times in epoch milliseconds, 0 for none. `is_keyless`: nothing tells the
-    table's rows apart; unknown, as False, before it is described. `has_held_back`: changes of the
-    table were not sent, as its rows are yet to be read with them. `is_unconfirmed`: the task has
-    sent changes before, and nobody has said that a table without a key may be read all the same.
+    table's rows apart; unknown, as False, before it is described, and for some that the stream has
+    brought whole. `has_held_back`: changes of the table were not sent, as its rows are yet to be
+    read with them. `is_unconfirmed`: the task has sent rows before, and nobody has said that a
+    table without a key may be read all the same.
     `was_whole`: `is_whole` before the rows of `where` were asked for once more."""
 
     state: TableState = TableState.WAITING
@@ -80,6 +81,11 @@ class TableProgress:
             return False
         # In progress of older versions, bounds are what tells of a key.
         return self.is_keyless or bool(self.rows and not self.key and self.until is None)
+
+    @property
+    def may_be_in_kafka(self) -> bool:
+        """Whether Kafka may have rows of the table, also if it had a key then."""
+        return self.state is TableState.DONE or self.rows > 0 or self.would_come_twice
 
     def is_by(self, key: tuple[str, ...]) -> bool:
         """Whether the bounds can be ones of this key."""

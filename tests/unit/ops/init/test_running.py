@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from cdcbus.ops.init import running as module
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.lock import lock_path
 from tests.support.stand_ins.memory_zookeeper import SESSION, MemoryZooKeeper
 
@@ -55,3 +58,23 @@ def test_a_lock_of_no_session_is_named_before_any_task_is_started(started: list[
     with pytest.raises(ConfigError, match=told):
         run(zookeeper)
     assert started == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("denied", "denied; once the cause is fixed: cdcbus snapshot start 6 --table shop.orders,"),
+        ("empty it, then cdcbus snapshot start 6 --table shop.orders --yes", "orders --yes; do so"),
+    ],
+)
+def test_a_table_that_cannot_be_read_names_one_command(reason: str, told: str) -> None:
+    zookeeper: Any = MemoryZooKeeper()
+    zookeeper.put(f"{lock_path('6')}/a", {}, SESSION + 1)
+    failed = TableProgress(TableState.FAILED, reason=reason)
+    ZooKeeperSnapshots(zookeeper, "6", "a").save({TableId("shop", "orders"): failed})
+    tasks: Any = SimpleNamespace(fetch=SimpleNamespace(task_id="6"))
+    with pytest.raises(CdcError) as raised:
+        module._await_snapshot(tasks, (), zookeeper, 1, 60, module.Progress())
+    assert f"cannot be read: {reason}" in str(raised.value)
+    assert told in str(raised.value)
+    assert str(raised.value).count("cdcbus snapshot start") == 1

@@ -9,9 +9,9 @@ import pytest
 
 from cdcbus.plugins.rowchange import NO_ORIGIN, TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.config import SnapshotMode
+from cdcbus.producer.config import FilterConfig, SnapshotMode
 from cdcbus.producer.schema.ddl_scanner import Statement
-from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.producer.snapshot.progress import TableProgress, TableState, WishKind
 from cdcbus.producer.source.row_events import Batch, Rows
 from tests.unit.producer.snapshot.world import ITEMS, ORDERS, SERVER, World, at
 
@@ -42,6 +42,28 @@ def test_a_table_that_the_stream_has_seen_created_is_not_read(
     done = keyless.progress()
     assert (done.state, done.is_keyless, keyless.ids()) == (TableState.DONE, is_keyless, [])
     assert "the stream has brought all its rows" in done.reason
+
+
+@pytest.mark.parametrize("is_left_out", [True, False])
+def test_a_copy_without_a_key_that_the_stream_has_brought_is_not_sent_again_without_a_yes(
+    keyless: World, *, is_left_out: bool
+) -> None:
+    """Its CREATE does not say whether it has a key; an operator starts all tables."""
+    keyless.store.note_live(False)
+    keyless.begin()
+    keyless.alters("CREATE TABLE orders LIKE items")()
+    keyless.brings(100, 5)()
+    keyless.run()
+    if is_left_out:
+        keyless.begin(tables=FilterConfig((r"shop\.items",)))
+        keyless.run()
+        keyless.begin()
+    else:
+        keyless.begin()
+        keyless.wish(WishKind.START, is_confirmed=False)()
+    keyless.run()
+    assert (keyless.progress().state, keyless.ids()) == (TableState.FAILED, [])
+    assert "since it was created" in keyless.progress().reason
 
 
 def test_a_created_table_has_the_name_of_its_rows_where_the_server_folds_names(

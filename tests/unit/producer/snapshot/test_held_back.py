@@ -252,6 +252,65 @@ def test_a_table_whose_progress_is_lost_is_sent_once_an_operator_says_so(
     assert keyless.ids() == ([1, 2, 3, 4, 5] if is_confirmed else [])
 
 
+@pytest.mark.parametrize("brings", [True, False])
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_table_that_was_refused_is_refused_again_until_an_operator_says_so(
+    keyless: World, is_lost: bool, brings: bool
+) -> None:
+    """Progress of a refused table is no longer lost: only what it says tells of it."""
+    keyless.store.note_live(False)
+    keyless.store.lost = is_lost
+    if not is_lost:
+        part = TableProgress(TableState.DONE, 2, where="id > 3", is_keyless=True)
+        keyless.store.tables[ORDERS] = part
+    keyless.begin(has_run=True)
+    if brings:
+        keyless.brings(100, 9)()
+    keyless.run()
+    assert keyless.progress().state is TableState.FAILED
+    keyless.store.lost = False
+    for _ in range(2):
+        assert keyless.progress().would_come_twice  # the command asks
+        keyless.begin(has_run=True)
+        keyless.wish(WishKind.START, is_confirmed=False)()
+        keyless.run()
+        assert (keyless.progress().state, keyless.ids()) == (TableState.FAILED, [])
+    keyless.begin(has_run=True)
+    keyless.wish(WishKind.START)()
+    keyless.run()
+    assert (keyless.progress().state, keyless.ids()) == (TableState.DONE, [1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    "was",
+    [
+        TableProgress(TableState.DONE, 5, key=("id",), until=("5",)),
+        TableProgress(TableState.STOPPED, 2, key=("id",), after=("2",), until=("5",)),
+        TableProgress(TableState.DONE),  # of an empty table, or by the stream
+        TableProgress(TableState.SENDING, is_keyless=True),
+    ],
+)
+@pytest.mark.parametrize("has_key", [True, False])
+@pytest.mark.parametrize("is_filtered", [True, False])
+def test_a_table_whose_rows_may_have_come_with_a_key_is_not_sent_without_one(
+    world: World, was: TableProgress, has_key: bool, is_filtered: bool
+) -> None:
+    """The command sees no table without a key, or one whose rows are on their way."""
+    world.store.note_live(False)
+    world.store.tables[ORDERS] = was
+    if is_filtered:
+        world.begin(tables=FilterConfig((r"shop\.items",)))
+        world.run()
+    world.without_key = set() if has_key else {ORDERS}
+    world.begin()
+    world.wish(WishKind.START, is_confirmed=False)()
+    world.run()
+    assert world.ids() == ([1, 2, 3, 4, 5] if has_key else [])
+    failed = world.progress()
+    assert (failed.state is TableState.FAILED) is not has_key
+    assert ("cdcbus snapshot start 1 --table shop.orders --yes" in failed.reason) is not has_key
+
+
 def test_a_table_that_is_created_after_progress_was_lost_comes_with_the_stream(
     keyless: World,
 ) -> None:
