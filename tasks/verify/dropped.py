@@ -9,7 +9,7 @@ send rows there. A target table that has nothing to do with the task is never re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
@@ -23,6 +23,7 @@ from cdcbus.plugins.transform.selectors import is_pattern, leads_to, lowered, so
 from cdcbus.producer.schema.history_codec import entry_table
 from cdcbus.producer.schema.schema_reader import SchemaReader
 from cdcbus.producer.source.event_tables import is_own_table
+from cdcbus.tasks.control.beside import Unread, shown
 from cdcbus.tasks.control.source_of import Feed, topics_of
 from cdcbus.tasks.snapshots.direct import direct_path
 from cdcbus.tasks.snapshots.store import snapshot_path
@@ -120,15 +121,19 @@ def gone_reports(
     others: Callable[[Opened, TableId], Sequence[str]],
 ) -> Iterator[TableReport]:
     """A report for each target table of such tables that still has rows; an error where it is not
-    known whether the source has one for these. `seen`, `targets`: see `gone_tables`. `others`: the
-    other tasks that may have written its rows."""
+    known whether the source has one for these, or whose they are. `seen`, `targets`: see
+    `gone_tables`. `others`: the other tasks that may have written its rows, and where tasks are
+    that cannot be read."""
     known = [(feed, known_tables(opened.zookeeper, opened.task, feed)) for feed in opened.feeds]
     gone = gone_tables(opened.task, known, seen, targets)
     left = left_tables(opened.task, opened.feeds, _written(opened), seen, {*targets, *gone})
     for target, sources in sorted({**gone, **left}.items()):
         report = TableReport(str(target), list(map(str, sources)), is_gone=True)
         try:
-            rows = 0 if others(opened, target) else _rows(opened, target)
+            writers = set(others(opened, target))
+            # Where all of them are known to write there, the rows are taken for theirs.
+            is_of_others = bool(writers) and writers.isdisjoint(opened.beside.unread)
+            rows = 0 if is_of_others else _rows(opened, target)
         except CdcError as error:
             report.error = str(error)
             yield report
@@ -136,7 +141,9 @@ def gone_reports(
         if not rows:
             continue
         report.target_rows = rows
-        if target in left and not _are_absent(opened, sources, seen):
+        if writers:
+            report.error = _of_unread(report, opened.beside.unread)
+        elif target in left and not _are_absent(opened, sources, seen):
             report.error = _not_known(report)
         else:
             report.counts[Kind.EXTRA] = rows
@@ -177,6 +184,14 @@ def _not_known(report: TableReport) -> str:
         "fetch task's user. If there is one, GRANT SELECT on it to that user; if it was dropped, "
         "or a mapper rule for it removed, empty or drop the target table, or leave it out with "
         "consumer.excludes"
+    )
+
+
+def _of_unread(report: TableReport, unread: Mapping[str, Unread]) -> str:
+    return (
+        f"the source has no table for its rows any more ({', '.join(report.sources)}), but they "
+        f"({report.target_rows:,}) may be of a task that cannot be read: {shown(unread)}; correct "
+        "what is wrong there, and run it again"
     )
 
 

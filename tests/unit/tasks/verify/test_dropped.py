@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,11 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.config import FilterConfig
 from cdcbus.producer.schema.history_codec import FOLLOWED, entry_name, entry_table
+from cdcbus.tasks.control.beside import Beside, Unread
 from cdcbus.tasks.control.source_of import Feed
 from cdcbus.tasks.verify import dropped
 from cdcbus.tasks.verify.dropped import Gone, gone_reports, gone_tables, left_tables
+from cdcbus.tasks.verify.report import TableReport
 from tests.unit.tasks.verify.two_sides import ORDERS, feed, load
 
 PARTS = TableId("shop", "parts")
@@ -91,6 +94,30 @@ def test_a_table_of_sources_that_the_task_names_is_not_left() -> None:
     assert left(PARTS, one=mapping(*rules, includes=names)) == {}
 
 
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[TableReport]]:
+    """The reports on a target table with two rows that the task has written."""
+
+    def found(
+        one: Feed, target: TableId, *others: str, is_absent: bool = True, **unread: Unread
+    ) -> list[TableReport]:
+        server = SimpleNamespace(lacks=lambda _: is_absent)
+        monkeypatch.setattr(dropped, "SchemaReader", lambda _: server)
+        monkeypatch.setattr(dropped, "known_tables", lambda *_: set())
+        monkeypatch.setattr(dropped, "_written", lambda _: [target])
+        monkeypatch.setattr(dropped, "_rows", lambda *_: 2)
+        opened: Any = SimpleNamespace(
+            zookeeper=None,
+            task=one.load,
+            feeds=[one],
+            sources={one.place: None},
+            beside=Beside(unread=unread),
+        )
+        return list(gone_reports(opened, [ORDERS], [ORDERS], lambda *_: [*others, *unread]))
+
+    return found
+
+
 @pytest.mark.parametrize(
     ("schema", "rule", "is_absent", "result"),
     [
@@ -103,21 +130,23 @@ def test_a_table_of_sources_that_the_task_names_is_not_left() -> None:
     ],
 )
 def test_rows_are_a_difference_only_where_the_source_certainly_has_no_table_for_them(
-    monkeypatch: pytest.MonkeyPatch,
+    reported: Callable[..., list[TableReport]],
     schema: str,
     rule: MapperRule | None,
     is_absent: bool,
     result: str,
 ) -> None:
     one = mapping(*[rule] if rule else [])
-    server = SimpleNamespace(lacks=lambda _: is_absent)
-    monkeypatch.setattr(dropped, "SchemaReader", lambda _: server)
-    monkeypatch.setattr(dropped, "known_tables", lambda *_: set())
-    monkeypatch.setattr(dropped, "_written", lambda _: [TableId(schema, "parts")])
-    monkeypatch.setattr(dropped, "_rows", lambda *_: 2)
-    opened: Any = SimpleNamespace(
-        zookeeper=None, task=one.load, feeds=[one], sources={one.place: None}
-    )
-    [report] = gone_reports(opened, [ORDERS], [ORDERS], lambda *_: [])
+    [report] = reported(one, TableId(schema, "parts"), is_absent=is_absent)
     assert (report.result, report.target_rows) == (result, 2)
-    assert list(gone_reports(opened, [ORDERS], [ORDERS], lambda *_: ["8"])) == []
+    assert reported(one, TableId(schema, "parts"), "8", is_absent=is_absent) == []
+
+
+@pytest.mark.parametrize("others", [(), ("8",)])
+def test_rows_that_may_be_of_a_task_that_cannot_be_read_prove_nothing(
+    reported: Callable[..., list[TableReport]], others: tuple[str, ...]
+) -> None:
+    unread = {"9.properties": Unread("mapper[0] is broken", may_fetch=False)}
+    [report] = reported(feed(), PARTS, *others, **unread)
+    assert (report.result, report.target_rows) == ("error", 2)
+    assert "(2) may be of a task that cannot be read: 9.properties: mapper[0]" in report.error
