@@ -352,6 +352,8 @@ class Courses:
                 return None
         elif not is_sure or not (course.state in PENDING or course.progress.is_part):
             return None
+        # What is yet to be acknowledged would bring the former condition back.
+        course.sent.clear()
         course.progress = replace(course.progress, is_keyless=is_keyless, where="")
         self.rest(course, TableState.DONE, _OF_STREAM)
         return course

@@ -109,6 +109,19 @@ def test_a_table_that_was_read_in_part_and_is_created_anew_is_whole(
         assert (done.state, done.is_whole, keyless.ids()) == (TableState.DONE, True, [])
 
 
+def test_chunks_of_a_part_that_kafka_acknowledges_after_a_create_do_not_count(
+    world: World,
+) -> None:
+    """The condition would come back with them, and the table be read whole once more."""
+    part = TableProgress(where="id < 5")
+    world.store.tables[ORDERS] = part
+    created = world.alters("CREATE TABLE orders (id INT PRIMARY KEY)")
+    world.during = [lambda: None, created]
+    world.run()
+    assert (world.progress().state, world.progress().where) == (TableState.DONE, "")
+    assert world.ids() == [1, 2]
+
+
 @pytest.mark.parametrize(
     "sql",
     [
