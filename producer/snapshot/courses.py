@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -152,10 +152,12 @@ class Courses:
         self,
         task: FetchTask,
         stored: Mapping[TableId, TableProgress],
+        lost: Collection[TableId] = (),
         *,
         has_sent: bool = False,
     ) -> None:
-        """`has_sent`: the task may have sent rows of tables that have no progress."""
+        """The task may have sent rows of tables that have no progress: of those that have `lost`
+        it, and, if it `has_sent`, of any."""
         self._filter = TableFilter(task.tables)
         self._heartbeats = task.heartbeat_table
         self._task_id = task.task_id
@@ -165,6 +167,7 @@ class Courses:
         self.may_be_pending = True
         self._is_for_snapshots = task.snapshot is not SnapshotMode.NEVER
         self._has_sent = has_sent or not self._is_for_snapshots
+        self._lost = lost
         self.search(None)
         for table, found in stored.items():
             if self._filter.accepts(table):
@@ -402,6 +405,7 @@ class Courses:
         known = self._by_table.get(table)
         was = TableProgress() if known is None else known.progress
         is_unconfirmed = self._has_sent or was.is_unconfirmed
+        is_unconfirmed |= known is None and table in self._lost
         if isinstance(asked, Wish) or was.is_part or was.reason.startswith(_FILTERED):
             is_unconfirmed |= was.may_be_in_kafka
         where, by = "", None

@@ -211,9 +211,9 @@ class SnapshotStore(Protocol):
         """What was noted; None for nothing."""
         ...
 
-    def has_lost(self) -> bool:
-        """Whether progress that was saved before is gone, or cannot be read. Progress that is
-        saved is counted from then on, for later processes."""
+    def lost(self) -> set[TableId]:
+        """The tables whose progress was saved before and is gone, or cannot be read. What is saved
+        is noted from then on, for later processes."""
         ...
 
     def has_wishes(self) -> bool:
@@ -252,8 +252,8 @@ class MemorySnapshots:
     def is_live(self) -> bool | None:
         return self._is_live
 
-    def has_lost(self) -> bool:
-        return False
+    def lost(self) -> set[TableId]:
+        return set()
 
     def has_wishes(self) -> bool:
         return bool(self.wished)

@@ -57,7 +57,7 @@ def is_snapshot_due(task: FetchTask, store: SnapshotStore) -> bool:
 
 
 def has_sent_live(task: FetchTask, store: SnapshotStore, *, has_run: bool) -> bool:
-    """Whether the task may have sent rows of tables that have no progress, live or in a snapshot:
+    """Whether the task may have sent rows of any table that has no progress, live or in a snapshot:
     they would come twice, where nothing tells them apart. Notes what a later start must know of
     this one. `has_run`: the task has stored a position, before this attempt. Raises PositionError,
     PositionUnavailable."""
@@ -66,13 +66,12 @@ def has_sent_live(task: FetchTask, store: SnapshotStore, *, has_run: bool) -> bo
         if not is_live:
             store.note_live(True)
         return True
-    has_lost = store.has_lost()
     if is_live is None and not has_run:
         store.note_live(False)
-        return has_lost
+        return False
     if is_live is None:  # as older versions noted nothing
         is_live = has_run and not store.load()
-    return is_live or has_lost
+    return is_live
 
 
 class Snapshots:
@@ -97,10 +96,10 @@ class Snapshots:
         `has_sent`: see `has_sent_live`. Raises PositionError, PositionUnavailable."""
         self._task = task
         self._changed = Condition()
-        stored = store.load()
+        stored, lost = store.load(), store.lost()
         if server.folds_names:
-            stored = _in_lower_case(stored)
-        self._courses = Courses(task, stored, has_sent=has_sent)
+            stored, lost = _in_lower_case(stored), set(map(lower_case, lost))
+        self._courses = Courses(task, stored, lost, has_sent=has_sent)
         self._saver = ProgressSaver(store, self._courses)
         self._sender = ChunkSender(
             start,

@@ -13,7 +13,7 @@ from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.epoch import DIGITS
 from cdcbus.plugins.errors import PositionConflict, PositionError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.history_codec import FOLLOWED, entry_name, shows_a_run
+from cdcbus.producer.schema.history_codec import FOLLOWED, entry_name, entry_table, shows_a_run
 from cdcbus.producer.snapshot.progress import TableProgress, Wish
 from cdcbus.tasks.local.state_file import Fields, StateFile
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
@@ -195,7 +195,7 @@ class FileSchemas:
         self._state.change(self._swimlane, lambda fields: fields.update(schema=kept))
 
 
-LIVE, COUNT = "live", "tables"
+LIVE, KNOWN = "live", "known"
 
 
 class FileSnapshots:
@@ -225,9 +225,9 @@ class FileSnapshots:
                 "table": table.table,
                 **progress.to_fields(),
             }
-        count = max(len(known), self._noted())
+        noted = sorted(self._known() | known.keys())
         self._state.change(
-            self._swimlane, lambda fields: fields.update({"snapshot": known, COUNT: count})
+            self._swimlane, lambda fields: fields.update({"snapshot": known, KNOWN: noted})
         )
 
     def note_live(self, is_live: bool) -> None:
@@ -237,13 +237,14 @@ class FileSnapshots:
         noted = self._state.swimlane(self._swimlane).get(LIVE)
         return None if noted is None else noted is True
 
-    def has_lost(self) -> bool:
+    def lost(self) -> set[TableId]:
         """Raises as `load`."""
-        return len(self.load()) < self._noted()
+        lost = self._known() - set(map(entry_name, self.load()))
+        return set(filter(None, map(entry_table, lost)))
 
-    def _noted(self) -> int:
-        noted = self._state.swimlane(self._swimlane).get(COUNT)
-        return noted if isinstance(noted, int) else 0
+    def _known(self) -> set[str]:
+        """The entries of tables that have had progress."""
+        return set(map(str, self._state.swimlane(self._swimlane).get(KNOWN, ())))
 
     def has_wishes(self) -> bool:
         return False

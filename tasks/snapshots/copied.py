@@ -13,7 +13,7 @@ from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.producer.config import SnapshotMode
 from cdcbus.producer.snapshot.progress import PENDING, UNFINISHED, TableState
 from cdcbus.tasks.snapshots.direct import NAME, direct_load
-from cdcbus.tasks.snapshots.store import BEGUN, snapshot_path, tables_of
+from cdcbus.tasks.snapshots.store import BEGUN, KNOWN, snapshot_path, tables_of
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -40,7 +40,7 @@ def snapshots_to_copy(client: KazooClient, task_id: str) -> dict[str, Mapping[st
             continue
         read(f"{swimlane}/{BEGUN}")
         # Wishes first: the task stores what it has made of one before it deletes it.
-        for folder in (f"{swimlane}/wishes", f"{swimlane}/tables"):
+        for folder in (f"{swimlane}/wishes", f"{swimlane}/{KNOWN}", f"{swimlane}/tables"):
             names = get_children(client, snapshot_path(task_id, folder))
             read(*(f"{folder}/{name}" for name in names))
     left = [path for path, fields in found.items() if "/wishes/" in path or _is_left(fields)]

@@ -1,12 +1,12 @@
 """`/datas/task/<id>/snapshot/<swimlane>/tables/<table>`, which the running task writes once a
-second, and `.../wishes/`, a znode for each wish of an operator, which the task deletes once it has
-fulfilled it."""
+second, `.../known/<table>`, which tells that there was such a znode, and `.../wishes/`, a znode for
+each wish of an operator, which the task deletes once it has fulfilled it."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -16,8 +16,9 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.schema.history_codec import entry_name
+from cdcbus.producer.schema.history_codec import entry_name, entry_table
 from cdcbus.producer.snapshot.progress import TableProgress, Wish
+from cdcbus.tasks.first_of import first_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, ROOT, unanswered
 from cdcbus.tasks.zookeeper.znode import (
@@ -33,7 +34,8 @@ from cdcbus.tasks.zookeeper.znode import (
 LOG = logging.getLogger(__name__)
 # Between two requests after one that failed.
 LOOK_SECONDS = 1.0
-BEGUN, COUNT = "begun", "tables"
+BEGUN, KNOWN = "begun", "known"
+MOST_NAMES = 5
 
 
 def snapshot_path(task_id: str, swimlane: str = "") -> str:
@@ -67,10 +69,10 @@ class ZooKeeperSnapshots:
         # The request whose answer was taken.
         self._read: Any = None
         self._look_at = 0.0
-        # The tables that have progress, by their znodes, and how many there were at most, as is
-        # noted; None: nobody has asked whether some are lost.
-        self._names: set[str] = set()
-        self._noted: int | None = None
+        # The tables that have had progress, as is noted, by their znodes; None: nobody has asked
+        # whether some are lost. Of these, the ones that the log names.
+        self._known: set[str] | None = None
+        self._told: set[str] = set()
 
     def load(self) -> dict[TableId, TableProgress]:
         """The progress of each table. Wishes that are not heeded yet are returned again by
@@ -92,45 +94,47 @@ class ZooKeeperSnapshots:
             names = {"schema": table.schema, "table": table.table}
             nodes[path] = {**names, **progress.to_fields()}
         put_nodes(self._client, nodes)
-        self._names.update(map(entry_name, tables))
-        self._note_count()
+        if self._known is not None:
+            self._note_known(map(entry_name, tables))
 
     def note_live(self, is_live: bool) -> None:
         """Raises PositionUnavailable, PositionError."""
-        self._note("live", is_live)
+        path = f"{self._path}/{BEGUN}"
+        put_nodes(self._client, {path: {**self._begun(), "live": is_live}})
 
     def is_live(self) -> bool | None:
         """Raises as `load`."""
         noted = self._begun().get("live")
         return None if noted is None else noted is True
 
-    def has_lost(self) -> bool:
+    def lost(self) -> set[TableId]:
         """Raises as `load`."""
-        noted = self._begun().get(COUNT)
-        self._noted = noted if isinstance(noted, int) else 0
-        self._names = set(get_children(self._client, f"{self._path}/tables"))
-        self._note_count()
-        lost = self._noted - len(tables_of(self._client, self._path))
-        if lost > 0:
+        self._known = set(get_children(self._client, f"{self._path}/{KNOWN}"))
+        self._note_known(get_children(self._client, f"{self._path}/tables"))
+        lost = self._known - set(map(entry_name, tables_of(self._client, self._path)))
+        if lost - self._told:
+            self._told |= lost
             LOG.warning(
-                "%s/tables: the progress of %d tables is gone, or cannot be read: a table without "
-                "a key that has none may have been sent, and is not read until an operator says so",
+                "%s/tables: the progress of %d tables is gone, or cannot be read: %s. One without "
+                "a key may have been sent, and is not read until an operator says so; if a table "
+                "is to be forgotten, delete its znode in %s/%s, too",
                 self._path,
-                lost,
+                len(lost),
+                first_of(sorted(lost), MOST_NAMES),
+                self._path,
+                KNOWN,
             )
-        return lost > 0
+        return set(filter(None, map(entry_table, lost)))
+
+    def _note_known(self, names: Iterable[str]) -> None:
+        assert self._known is not None
+        new = set(names) - self._known
+        put_nodes(self._client, {f"{self._path}/{KNOWN}/{name}": {} for name in sorted(new)})
+        self._known |= new
 
     def _begun(self) -> dict[str, Any]:
         node = get_node(self._client, f"{self._path}/{BEGUN}")
         return {} if node is None else dict(node.fields)
-
-    def _note(self, name: str, value: object) -> None:
-        put_nodes(self._client, {f"{self._path}/{BEGUN}": {**self._begun(), name: value}})
-
-    def _note_count(self) -> None:
-        if self._noted is not None and len(self._names) > self._noted:
-            self._note(COUNT, len(self._names))
-            self._noted = len(self._names)
 
     def has_wishes(self) -> bool:
         return bool(self._seen) or self._unread() is not None
@@ -195,7 +199,7 @@ class ZooKeeperSnapshots:
 
 def tables_of(client: KazooClient, path: str) -> dict[TableId, TableProgress]:
     """The progress of a swimlane's tables, in the order of their znodes. One that cannot be read
-    counts as not begun, with a line in the log; to `has_lost` it is lost."""
+    counts as not begun, with a line in the log; to `lost` it is lost."""
     names = get_children(client, f"{path}/tables")
     found = {}
     for where, node in get_nodes(client, [f"{path}/tables/{name}" for name in names]).items():

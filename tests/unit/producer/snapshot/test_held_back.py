@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FilterConfig, HeartbeatConfig, SnapshotMode
 from cdcbus.producer.snapshot.chunk_thread import TRIES
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, WishKind
 from cdcbus.producer.snapshot.snapshots import has_sent_live
 from cdcbus.producer.source.row_events import Batch
-from tests.unit.producer.snapshot.world import BEATS, ITEMS, ORDERS, World, at, task_of
+from tests.unit.producer.snapshot.world import BEATS, ITEMS, ORDERS, SERVER, World, at, task_of
 
 HELD_BACK = "were held back since its snapshot was started, and are not in Kafka"
 
@@ -232,7 +233,7 @@ def test_a_table_whose_progress_is_lost_is_not_sent_twice(world: World, has_key:
     world.without_key = set() if has_key else {ORDERS}
     world.run()
     world.store.tables.clear()
-    world.store.lost = True
+    world.store.lost_tables = {ORDERS}
     world.begin(has_run=True)
     world.run()
     assert world.ids() == [1, 2, 3, 4, 5] * (2 if has_key else 1)
@@ -246,7 +247,7 @@ def test_a_table_whose_progress_is_lost_is_sent_once_an_operator_says_so(
 ) -> None:
     """Knowing that its rows come twice, which the command asks only where progress tells."""
     keyless.store.note_live(False)
-    keyless.store.lost = True
+    keyless.store.lost_tables = {ORDERS}
     keyless.begin(has_run=True)
     keyless.run(keyless.acknowledge, keyless.wish(WishKind.START, is_confirmed=is_confirmed))
     assert keyless.ids() == ([1, 2, 3, 4, 5] if is_confirmed else [])
@@ -259,7 +260,7 @@ def test_a_table_that_was_refused_is_refused_again_until_an_operator_says_so(
 ) -> None:
     """Progress of a refused table is no longer lost: only what it says tells of it."""
     keyless.store.note_live(False)
-    keyless.store.lost = is_lost
+    keyless.store.lost_tables = {ORDERS} if is_lost else set()
     if not is_lost:
         part = TableProgress(TableState.DONE, 2, where="id > 3", is_keyless=True)
         keyless.store.tables[ORDERS] = part
@@ -268,7 +269,6 @@ def test_a_table_that_was_refused_is_refused_again_until_an_operator_says_so(
         keyless.brings(100, 9)()
     keyless.run()
     assert keyless.progress().state is TableState.FAILED
-    keyless.store.lost = False
     for _ in range(2):
         assert keyless.progress().would_come_twice  # the command asks
         keyless.begin(has_run=True)
@@ -311,11 +311,31 @@ def test_a_table_whose_rows_may_have_come_with_a_key_is_not_sent_without_one(
     assert ("cdcbus snapshot start 1 --table shop.orders --yes" in failed.reason) is not has_key
 
 
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_lost_table_does_not_keep_another_one_from_being_read(
+    keyless: World, folds: bool
+) -> None:
+    """Nor does progress of another one hide the loss, while the table is not found."""
+    keyless.store.note_live(False)
+    keyless.store.lost_tables = {TableId("shop", "Orders") if folds else ORDERS}
+    rows, keyless.rows = keyless.rows, {ITEMS: [7]}
+    keyless.without_key = {ORDERS, ITEMS}
+    server = replace(SERVER, folds_names=folds)
+    keyless.begin(has_run=True, server=server)
+    keyless.run()
+    assert keyless.published == [("shop.items", 7)]
+    keyless.rows |= rows
+    keyless.begin(has_run=True, server=server)
+    keyless.run()
+    assert keyless.published == [("shop.items", 7)]
+    assert keyless.progress().state is TableState.FAILED
+
+
 def test_a_table_that_is_created_after_progress_was_lost_comes_with_the_stream(
     keyless: World,
 ) -> None:
     keyless.store.note_live(False)
-    keyless.store.lost = True
+    keyless.store.lost_tables = {ORDERS}
     rows, keyless.rows = keyless.rows, {}
 
     def created() -> None:

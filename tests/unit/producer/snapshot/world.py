@@ -81,15 +81,15 @@ def at(pos: int) -> BinlogPosition:
 
 
 class Store(MemorySnapshots):
-    """Remembers each state that a table was stored with. `error`: it cannot be reached. `lost`: it
-    has lost progress."""
+    """Remembers each state that a table was stored with. `error`: it cannot be reached. `lost_tables`:
+    tables whose progress it has lost."""
 
     def __init__(self) -> None:
         super().__init__()
         self.states: list[TableState] = []
         self.error: Exception | None = None
         self.heeds = 0
-        self.lost = False
+        self.lost_tables: set[TableId] = set()
         self.answers = threading.Event()
         self.answers.set()
 
@@ -100,8 +100,8 @@ class Store(MemorySnapshots):
         self.states += [progress.state for progress in tables.values()]
         super().save(tables)
 
-    def has_lost(self) -> bool:
-        return self.lost
+    def lost(self) -> set[TableId]:
+        return self.lost_tables - self.tables.keys()
 
     def heeded(self, but_last: int = 0) -> None:
         self.heeds += 1

@@ -196,15 +196,15 @@ def test_snapshots_that_are_no_longer_in_the_file_are_lost(file: Path) -> None:
     orders, items = TableId("shop", "orders"), TableId("shop", "items")
     state = StateFile(file, "1084")
     snapshots = FileSnapshots(state, "shop")
-    assert not snapshots.has_lost()
+    assert snapshots.lost() == set()
     snapshots.save({orders: TableProgress(), items: TableProgress()})
-    assert not snapshots.has_lost()
+    assert snapshots.lost() == set()
     state.change("shop", lambda fields: fields["snapshot"].pop("shop.orders"))
-    assert FileSnapshots(StateFile(file, "1084"), "shop").has_lost()
-    snapshots.save({items: TableProgress(TableState.DONE)})
-    assert snapshots.has_lost()
+    assert FileSnapshots(StateFile(file, "1084"), "shop").lost() == {orders}
+    snapshots.save({items: TableProgress(TableState.DONE), TableId("s", "x"): TableProgress()})
+    assert snapshots.lost() == {orders}
     snapshots.save({orders: TableProgress()})
-    assert not snapshots.has_lost()
+    assert snapshots.lost() == set()
 
 
 def test_swimlanes_do_not_touch_each_other(file: Path) -> None:

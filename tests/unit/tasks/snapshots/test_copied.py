@@ -62,6 +62,14 @@ def test_a_copy_has_all_that_is_known_of_the_snapshots(
     assert [wishes[name] for name in sorted(wishes)] == [*WISHES, WISHES[0]]
 
 
+def test_a_copy_knows_which_progress_is_lost(zookeeper: Any) -> None:
+    original = ZooKeeperSnapshots(zookeeper, "7", "lane")
+    original.lost()
+    original.save({ORDERS: DONE, ITEMS: DONE})
+    del zookeeper.nodes["/datas/task/7/snapshot/lane/tables/shop.orders"]
+    assert copy(zookeeper).lost() == {ORDERS}
+
+
 def test_what_does_not_fit_into_one_request_is_written_before_the_text(
     zookeeper: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

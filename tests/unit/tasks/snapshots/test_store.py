@@ -132,37 +132,51 @@ def test_progress_that_is_gone_or_cannot_be_read_is_lost_until_it_is_saved_again
     def next_one() -> ZooKeeperSnapshots:
         return ZooKeeperSnapshots(zookeeper, "7", "lane")
 
-    assert not snapshots.has_lost()
+    assert snapshots.lost() == set()
     snapshots.note_live(False)
     snapshots.save({ORDERS: HALF})
     snapshots.save({ORDERS: HALF, ODD: HALF})
-    assert not next_one().has_lost()
+    assert next_one().lost() == set()
     hurt(zookeeper, f"{PATH}/tables/shop.orders", damage)
-    assert next_one().has_lost()
+    assert next_one().lost() == {ORDERS}
     later = next_one()
-    assert later.has_lost()
-    assert f"{PATH}/tables: the progress of 1 tables is gone, or cannot be read" in caplog.text
+    caplog.clear()
+    assert [later.lost(), later.lost()] == [{ORDERS}] * 2
+    told = f"{PATH}/tables: the progress of 1 tables is gone, or cannot be read: shop.orders. One"
+    assert caplog.text.count(told) == 1
     assert later.is_live() is False
+    later.save({TableId("shop", "new"): HALF})
+    assert next_one().lost() == {ORDERS}
     later.save({ORDERS: TableProgress()})
-    assert not next_one().has_lost()
+    assert next_one().lost() == set()
 
 
 def test_the_loss_of_all_progress_is_noticed(zookeeper: Any, snapshots: ZooKeeperSnapshots) -> None:
-    snapshots.save({ORDERS: HALF})  # by an older version, which did not count
-    assert not snapshots.has_lost()
+    snapshots.save({ORDERS: HALF})  # by an older version, which noted nothing
+    assert snapshots.lost() == set()
     snapshots.save({ODD: HALF})
     for name in ("shop.orders", "a%2Fb.c%2Ed"):
         del zookeeper.nodes[f"{PATH}/tables/{name}"]
-    assert snapshots.has_lost()
+    assert snapshots.lost() == {ORDERS, ODD}
     assert snapshots.is_live() is None
 
 
-def test_progress_of_direct_loads_is_not_counted(
+def test_a_lost_table_is_forgotten_when_an_operator_says_so(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    snapshots.lost()
+    snapshots.save({ORDERS: HALF})
+    for folder in ("tables", "known"):
+        del zookeeper.nodes[f"{PATH}/{folder}/shop.orders"]
+    assert snapshots.lost() == set()
+
+
+def test_progress_of_direct_loads_is_not_noted(
     zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
     """They have a number of their own."""
     snapshots.save({ORDERS: HALF})
-    assert f"{PATH}/begun" not in zookeeper.nodes
+    assert not [path for path in zookeeper.nodes if "/known" in path]
 
 
 def test_a_silent_zookeeper_is_told_from_one_that_refuses(
