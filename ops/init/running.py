@@ -126,12 +126,14 @@ def _process(task_id: str, file: Path, bus: BusSettings, scratch: Path) -> TaskP
 
 def _holder(client: KazooClient, task_id: str) -> str:
     """The machine on which a task runs; empty where it does not, even if a killed process has left
-    its lock. Raises ConfigError for a lock of no session."""
+    its lock. Raises ConfigError where there are only locks of no session."""
     held = without_gone(TaskNodes(client).locks(task_id))
-    if left := left_lock(task_id, held):
+    live = [node for node in held.values() if node.owner]
+    # Beside a lock of a session, one of none is of a former swimlane.
+    if not live and (left := left_lock(task_id, held)):
         raise ConfigError(f"task {task_id}: {left}")
     # Each once, in order.
-    return ", ".join(dict.fromkeys(node.text("hostName") or "?" for node in held.values()))
+    return ", ".join(dict.fromkeys(node.text("hostName") or "?" for node in live))
 
 
 def until_equal(

@@ -73,7 +73,9 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
             _wait_until_seen(opened, source, position)
             return position
         # Otherwise this would wait forever.
+        # One of a former swimlane does not keep it from running.
         locks = TaskNodes(opened.client).locks(fetch.task_id)
+        locks = {name: lock for name, lock in locks.items() if name == fetch.swimlane}
         if left := left_lock(fetch.task_id, locks):
             raise ConfigError(
                 f"fetch task {fetch.task_id} has not reached the end of its source's binlog "

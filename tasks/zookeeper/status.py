@@ -69,7 +69,8 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     except ConfigError as error:
         return Status(task_id, State.ERROR, str(error))
     locks = nodes.locks(task_id)
-    holder = next(iter(locks.values()), None)
+    # One of no session can be of a former swimlane, which the process does without.
+    holder = next(iter(sorted(locks.values(), key=lambda lock: not lock.owner)), None)
     # A report from a process that does not hold the lock is of an earlier run.
     current = None
     if stat is not None and holder is not None and _is_of(stat, holder):
@@ -86,7 +87,9 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         is_wanted=desired is not None and desired.is_working,
     )
     # A node's process names its node in the lock; one started by hand does not.
-    left = left_lock(task_id, locks)
+    # Only a process that has all its locks reports.
+    is_running = current is not None and holder is not None and bool(holder.owner)
+    left = "" if is_running else left_lock(task_id, locks)
     if claim is None and holder is not None and not left and not holder.text("nodeId"):
         return _by_hand(status, holder)
     if desired is None and claim is None:

@@ -50,6 +50,17 @@ def test_a_task_that_runs_is_not_started(
     assert "task 7 runs already, on h\n" in capsys.readouterr().err
 
 
+def test_a_task_that_runs_beside_a_lock_of_a_former_swimlane_is_not_started(
+    started: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    zookeeper = MemoryZooKeeper()
+    zookeeper.put(f"{lock_path('7')}/a", {"processId": 2, "hostName": "old"})
+    zookeeper.put(f"{lock_path('7')}/b", {"hostName": "h"}, SESSION + 1)
+    run(zookeeper)
+    assert started == ["6"]
+    assert "task 7 runs already, on h\n" in capsys.readouterr().err
+
+
 def test_a_lock_of_no_session_is_named_before_any_task_is_started(started: list[str]) -> None:
     """It was told as a task that runs, and no row ever came."""
     zookeeper = MemoryZooKeeper()

@@ -44,7 +44,8 @@ MYSQL = Server("9.7.0", "a", 1, True, True, {})
 
 
 def source_at(server: Server) -> Any:
-    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    fetch = SimpleNamespace(task_id="fetch", swimlane="shop")
+    feed = SimpleNamespace(fetch=fetch, place="fetch.properties")
     return SimpleNamespace(feed=feed, server=server)
 
 
@@ -140,6 +141,7 @@ class Waited(Event):
         return True
 
 
+@pytest.mark.parametrize("has_former", [False, True])
 @pytest.mark.parametrize(
     ("owner", "error", "told"),
     [
@@ -154,16 +156,23 @@ class Waited(Event):
     ],
 )
 def test_only_a_fetch_task_that_a_session_runs_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch, owner: int | None, error: type[Exception], told: str
+    monkeypatch: pytest.MonkeyPatch,
+    owner: int | None,
+    error: type[Exception],
+    told: str,
+    has_former: bool,
 ) -> None:
-    """Nobody moves the position of one whose lock was left by a copy of the tree."""
+    """Nobody moves the position of one whose lock was left by a copy of the tree. One that was left
+    of a former swimlane tells nothing."""
     monkeypatch.setattr(beginning, "_fetched", lambda *_: place("a"))
     end = BinlogPosition("bin.000003", 9, server_uuid="a")
     monkeypatch.setattr(connection, "latest_position", lambda _: end)
     monkeypatch.setattr(beginning, "is_nothing_between", lambda *_: False)
     zookeeper = MemoryZooKeeper()
+    lock = {"processId": 2, "hostName": "h"}
+    if has_former:
+        zookeeper.put(f"{lock_path('fetch')}/former", lock, 0)
     if owner is not None:
-        lock = {"processId": 2, "hostName": "h"}
         zookeeper.put(f"{lock_path('fetch')}/shop", lock, owner)
     source: Any = source_at(MYSQL)
     source.connection = None

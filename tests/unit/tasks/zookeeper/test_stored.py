@@ -310,6 +310,20 @@ def test_nobody_runs_a_task_by_hand_in_no_session(
     assert status_of(nodes, "7").is_by_hand
 
 
+@pytest.mark.parametrize("has_reported", [True, False])
+def test_a_task_runs_by_hand_also_beside_a_lock_of_a_former_swimlane(
+    nodes: TaskNodes, zookeeper: MemoryZooKeeper, has_reported: bool
+) -> None:
+    """Until it has reported, it may wait for that one."""
+    zookeeper.put(f"{lock_path('7')}/a", {"processId": 2, "hostName": "h", "nodeId": "n2"})
+    zookeeper.put(f"{lock_path('7')}/b", {"processId": 3}, SESSION + 1)
+    if has_reported:
+        nodes.put_stat("7", replace(Stat(State.WORKING, at=""), process_id=3))
+    found = status_of(nodes, "7")
+    assert (found.is_by_hand, found.is_locked) == (has_reported, not has_reported)
+    assert found.state is (State.WORKING if has_reported else State.NEW)
+
+
 def test_a_task_that_a_node_may_take_at_any_moment_is_not_removed(
     nodes: TaskNodes, zookeeper: MemoryZooKeeper
 ) -> None:
