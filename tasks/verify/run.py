@@ -60,6 +60,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 CONNECTIONS: Final = 3
 """One to read rows, one for catalogs and offsets, one to spare."""
+_NO_SOURCE: Final = (
+    "the source does not show its source tables any more; once they are there again, or the "
+    "mapper's rule for them is removed, run it again"
+)
 EVERY_USE: Final = Uses.READ | Uses.WRITE | Uses.KAFKA
 
 OnProgress = Callable[[str, int, int], None]
@@ -271,14 +275,17 @@ def _run(opened: Opened, comparison: Comparison, mapped: FedTables) -> None:
         comparison.run()
     except CdcError as error:
         comparison.report.error = str(error)
-    # Without the error's message, which may quote cells.
     except pymysql.Error as error:
-        [code, *_] = error.args or [type(error).__name__]
         comparison.report.error = (
             f"source table {', '.join(comparison.report.sources)} cannot be read to its end: "
-            f"the server has gone away or refuses it ({code}); look at its log, and run it "
-            "again"
+            f"{_refused_read(error)}"
         )
+
+
+def _refused_read(error: pymysql.Error) -> str:
+    # Without the error's message, which may quote cells.
+    [code, *_] = error.args or [type(error).__name__]
+    return f"the server has gone away or refuses it ({code}); look at its log, and run it again"
 
 
 def _doubt(report: TableReport, beside: Beside, feeds: Mapping[str, Unread]) -> None:
@@ -453,19 +460,28 @@ def repair_refusal(opened: Opened, comparison: Comparison) -> str:
     others = [route.target for route in routes if route.target != mapped.target]
     if not others:
         return ""
-    groups, _, _ = _grouped(opened, ())
-    for target in others:
-        try:
-            other = comparison_of(opened, target, groups.get(target, ()), comparison.options)
-            reason = refusal(other)
-        except CdcError as error:
-            reason = str(error)
-        if reason:
-            return (
-                f"rows of {mapped.source.id} go to target table {target}, too, which could not be "
-                f"repaired by them: {reason}"
-            )
-    return ""
+    reason = ""
+    target = others[0]
+    try:
+        # The source may have changed since the tables were chosen, hours ago.
+        groups, _, _ = _grouped(opened, ())
+        for target in others:
+            reason = _NO_SOURCE
+            if target in groups:
+                other = comparison_of(opened, target, groups[target], comparison.options)
+                reason = refusal(other)
+            if reason:
+                break
+    except CdcError as error:
+        reason = str(error)
+    except pymysql.Error as error:
+        reason = _refused_read(error)
+    if not reason:
+        return ""
+    return (
+        f"rows of {mapped.source.id} go to target table {target}, too, which could not be "
+        f"repaired by them: {reason}"
+    )
 
 
 def _doubt_of_others(opened: Opened, others: Sequence[str]) -> str:

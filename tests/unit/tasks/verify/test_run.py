@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pymysql
 import pytest
 
 from cdcbus.plugins.errors import ConfigError
@@ -140,6 +142,36 @@ def test_a_table_is_repaired_only_if_all_targets_of_its_source_can_be(
     why: str,
 ) -> None:
     """The records of a row go to all of them."""
+    found = refusal_of(monkeypatch, targets, refused)
+    assert why in found
+    assert bool(found) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("then", "why"),
+    [
+        (Mapped([], {}), "shop.copy, too, .* does not show its source tables any more"),
+        (ConfigError("no table passes"), "shop.copy, too, .* by them: no table passes"),
+        (
+            pymysql.OperationalError(2013, "Lost connection"),
+            r"shop.copy, too, .* has gone away or refuses it \(2013\)",
+        ),
+    ],
+)
+def test_a_source_that_has_changed_meanwhile_refuses_the_repair_of_one_table_only(
+    monkeypatch: pytest.MonkeyPatch, then: Mapped | Exception, why: str
+) -> None:
+    """As its tables were listed before the first of them was compared."""
+    assert re.search(why, refusal_of(monkeypatch, [ORDERS, COPY], {}, then))
+
+
+def refusal_of(
+    monkeypatch: pytest.MonkeyPatch,
+    targets: list[TableId],
+    refused: dict[TableId, str | ConfigError],
+    then: Mapped | Exception | None = None,
+) -> str:
+    """`then`: what the source shows by now."""
     ways = [source(ORDERS, target) for target in targets]
     task = SimpleNamespace(mapper=SimpleNamespace(routes=lambda _: ways))
     opened: Any = SimpleNamespace(task=task, feeds=[SimpleNamespace(place="f")], sources={"f": 0})
@@ -154,10 +186,14 @@ def test_a_table_is_repaired_only_if_all_targets_of_its_source_can_be(
         return SimpleNamespace(subject=subject, options=None)
 
     mapped = Mapped([*ways, *(source(PARTS, target) for target in targets)], {})
-    monkeypatch.setattr(run, "mapped_tables", lambda *_: mapped)
+
+    def mapped_tables(*_: object) -> Mapped:
+        if isinstance(then, Exception):
+            raise then
+        return then or mapped
+
+    monkeypatch.setattr(run, "mapped_tables", mapped_tables)
     monkeypatch.setattr(run, "comparison_of", comparison_of)
     monkeypatch.setattr(run, "refusal", lambda of: refused.get(of.subject.target, ""))
     both = [(None, each) for each in mapped.tables if each.target == ORDERS]
-    found = run.repair_refusal(opened, comparison_of(None, ORDERS, both, None))
-    assert why in found
-    assert bool(found) is bool(why)
+    return run.repair_refusal(opened, comparison_of(None, ORDERS, both, None))
