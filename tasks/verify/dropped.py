@@ -143,8 +143,8 @@ def gone_reports(
         report.target_rows = rows
         if writers:
             report.error = _of_unread(report, opened.beside.unread)
-        elif target in left and not _are_absent(opened, sources, seen):
-            report.error = _not_known(report)
+        elif target in left and (doubtful := _doubtful(opened, sources, seen)):
+            report.error = _not_known(report, doubtful)
         else:
             report.counts[Kind.EXTRA] = rows
         yield report
@@ -162,22 +162,26 @@ def _written(opened: Opened) -> Collection[TableId]:
         return ()
 
 
-def _are_absent(opened: Opened, sources: Collection[TableId], seen: Collection[TableId]) -> bool:
-    """Whether the source certainly lacks these tables, and one of them is likely to have been
-    there."""
-    # A former rule may have sent rows from elsewhere to a schema that the source never had.
+def _doubtful(
+    opened: Opened, sources: Sequence[TableId], seen: Collection[TableId]
+) -> Sequence[TableId]:
+    """Those of the tables that the source may still have; empty where it certainly lacks the ones
+    that are likely to have been there."""
+    # A former rule may have sent rows from elsewhere to a schema that the source never had; nor has
+    # it a table there for each name that a rule leads to.
     schemas = {table.schema.lower() for table in seen}
-    if any(map(_is_open, sources)) or schemas.isdisjoint(each.schema.lower() for each in sources):
-        return False
+    likely = [each for each in sources if each.schema.lower() in schemas]
+    if any(map(_is_open, sources)) or not likely:
+        return sources
+    found = set[TableId]()
     for feed in opened.feeds:
         reader = SchemaReader(opened.sources[feed.place])
-        if not all(map(reader.lacks, topics_of(feed, list(sources)))):
-            return False
-    return True
+        found |= {table for table in topics_of(feed, likely) if not reader.lacks(table)}
+    return sorted(found)
 
 
-def _not_known(report: TableReport) -> str:
-    names = ", ".join(report.sources)
+def _not_known(report: TableReport, doubtful: Sequence[TableId]) -> str:
+    names = ", ".join(map(str, doubtful))
     return (
         f"rows of the task went to this table, which has {report.target_rows:,}, and it is not "
         f"known whether the source still has a table for them ({names}): it shows none to the "

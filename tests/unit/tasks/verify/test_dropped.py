@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -99,9 +99,16 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[TableReport]
     """The reports on a target table with two rows that the task has written."""
 
     def found(
-        one: Feed, target: TableId, *others: str, is_absent: bool = True, **unread: Unread
+        one: Feed,
+        target: TableId,
+        *others: str,
+        is_absent: bool | Collection[TableId] = True,
+        **unread: Unread,
     ) -> list[TableReport]:
-        server = SimpleNamespace(lacks=lambda _: is_absent)
+        def lacks(table: TableId) -> bool:
+            return is_absent if isinstance(is_absent, bool) else table in is_absent
+
+        server = SimpleNamespace(lacks=lacks)
         monkeypatch.setattr(dropped, "SchemaReader", lambda _: server)
         monkeypatch.setattr(dropped, "known_tables", lambda *_: set())
         monkeypatch.setattr(dropped, "_written", lambda _: [target])
@@ -140,6 +147,24 @@ def test_rows_are_a_difference_only_where_the_source_certainly_has_no_table_for_
     [report] = reported(one, TableId(schema, "parts"), is_absent=is_absent)
     assert (report.result, report.target_rows) == (result, 2)
     assert reported(one, TableId(schema, "parts"), "8", is_absent=is_absent) == []
+
+
+@pytest.mark.parametrize(
+    ("absent", "doubtful"),
+    [
+        # The user has rights in shop only, so the server does not tell of copy.parts.
+        ({PARTS, OLDER}, ""),
+        ({PARTS}, "(shop.older)"),
+        ((), "(shop.older, shop.parts)"),
+    ],
+)
+def test_a_schema_that_the_source_shows_no_table_of_leaves_no_doubt(
+    reported: Callable[..., list[TableReport]], absent: Collection[TableId], doubtful: str
+) -> None:
+    rules = [MapperRule(("shop", "copy"), (name, "parts")) for name in ("parts", "older")]
+    [report] = reported(mapping(*rules), TableId("copy", "parts"), is_absent=absent)
+    assert report.result == ("error" if doubtful else "different")
+    assert doubtful in report.error
 
 
 @pytest.mark.parametrize("others", [(), ("8",)])
