@@ -37,7 +37,8 @@ class HeldTask:
     given back, None: another node has it. `listed_since`: a failure that is listed since then is
     the one that it has now. `is_commanded`: operators may want something else of it by now, or
     another node may have it; `is_reported`: it has reported its state. `lost_at`: since when the
-    command by which it runs is gone, 0 while it is there."""
+    command by which it runs is gone, 0 while it is there. `made`: which task of this id it is, see
+    `TaskNodes.made`, 0 until its command was seen."""
 
     offer: Offer
     run: Run
@@ -46,6 +47,7 @@ class HeldTask:
     process: TaskProcess | SparkTask | None = None
     worked_since: float = 0.0
     lost_at: float = 0.0
+    made: int = 0
     stop_by: float = 0.0
     last_run: Run | None = None
     listed_since: str = ""

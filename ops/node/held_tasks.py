@@ -179,6 +179,10 @@ class HeldTasks:
             if held.is_reported:
                 held.is_reported = False
                 self._follow(task_id, held, process)
+        # Nothing starts without a command; and a start would write the state of a task that may be
+        # half deleted.
+        elif held.lost_at:
+            return
         elif time.monotonic() >= held.start_at or self._is_given_anew(task_id, held):
             # It stays due, and starts at one of the next looks.
             if held.offer.is_shared and self.is_crowded:
@@ -197,26 +201,22 @@ class HeldTasks:
 
     def _compare_with_commands(self, task_id: str, held: HeldTask) -> None:
         """Stops a task that should no longer run here, or not as it was started."""
-        # Where the session was lost, the claim went with it, and is taken again if it is free.
-        if not self._nodes.claim(task_id, self._id):
-            # No last state: the state is the other node's to write by now.
-            self._stop(held, None)
-            LOG.warning(
-                "task %s was taken by another node while this one had no connection; it is stopped "
-                "here",
-                task_id,
-            )
-            return
+        # Before the command: a task that has the command by which it runs then is the same task.
+        made = held.made or self._nodes.made(task_id)
         try:
             desired = self._nodes.wanted(task_id, held.on_command)
         except ConfigError as error:
             # A damaged command is no command: the task continues as it was started.
             self._complaints.complain(task_id, str(error))
+            self._keeps_claim(task_id, held)
             return
         if desired is None:
             self._without_command(task_id, held)
             return
         held.lost_at = 0.0
+        if not self._keeps_claim(task_id, held):
+            return
+        held.made = made
         if not desired.is_working:
             reason = _why_stopped(task_id, held, desired)
             if reason:
@@ -228,13 +228,37 @@ class HeldTasks:
             reason = f"node {self._id} was drained"
             self._stop(held, _run(held, State.STARTING, desired.order, reason))
 
+    def _keeps_claim(self, task_id: str, held: HeldTask) -> bool:
+        """Whether the claim is this node's. Where the session was lost, the claim went with it, and
+        is taken again if it is free; otherwise the task is stopped here."""
+        if self._nodes.claim(task_id, self._id):
+            return True
+        # No last state: the state is the other node's to write by now.
+        self._stop(held, None)
+        LOG.warning(
+            "task %s was taken by another node while this one had no connection; it is stopped "
+            "here",
+            task_id,
+        )
+        return False
+
     def _without_command(self, task_id: str, held: HeldTask) -> None:
-        """Stops a task that is deleted. One that lacks its command alone goes on, by a new one: no
-        command of ours deletes it, but a restore of ZooKeeper does; without it, no other node
-        would take the task, and no alarm would come."""
+        """Stops a task that is deleted, also if one is imported in its place. The same task without
+        its command goes on, by a new one: `task rm` deletes both, but a restore of ZooKeeper can
+        lack the command alone; without it, no other node would take the task, and no alarm would
+        come."""
+        # No claim and no last state, which would make the folder of a deleted task anew.
         if not self._nodes.swimlanes(task_id):
             LOG.warning("task %s is not in ZooKeeper any more; it is stopped", task_id)
-            # No last state, which would make the task's folder anew.
+            self._stop(held, None)
+            return
+        if self._nodes.made(task_id) != held.made:
+            LOG.warning(
+                "task %s was removed, and another one imported in its place, which nobody has "
+                "started; the former is stopped. To start the other: cdcbus task start %s",
+                task_id,
+                task_id,
+            )
             self._stop(held, None)
             return
         held.lost_at = held.lost_at or time.monotonic()
@@ -242,6 +266,8 @@ class HeldTasks:
             held.is_commanded = True
             return
         held.lost_at = 0.0
+        if not self._keeps_claim(task_id, held):
+            return
         what = "task start, as its command was gone while it ran"
         desired = self._nodes.want_again(task_id, f"node {self._id}", what)
         if desired is None:

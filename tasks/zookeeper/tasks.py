@@ -120,6 +120,13 @@ class TaskNodes:
     def swimlanes(self, task_id: str) -> list[str]:
         return get_children(self.client, f"{TASKS}/{task_id}/dist")
 
+    def made(self, task_id: str) -> int:
+        """The number of the change that made the folder of the task's texts, 0 where there is none:
+        it stays when the task is imported over itself, or ZooKeeper restored from its files, and is
+        another one once the task was removed and imported again."""
+        node = get_node(self.client, f"{TASKS}/{task_id}/dist")
+        return node.czxid if node is not None else 0
+
     def wanted(self, task_id: str, watch: Watch | None = None) -> DesiredState | None:
         node = get_node(self.client, f"{TASKS}/{task_id}/wanted", watch)
         if node is None:

@@ -50,11 +50,12 @@ class JsonNode:
     """A znode as read. `damage`: a sentence that says why it holds no JSON object; `fields` is then
     empty."""
 
-    __slots__ = ("damage", "fields", "mzxid", "owner", "path", "version")
+    __slots__ = ("czxid", "damage", "fields", "mzxid", "owner", "path", "version")
 
     def __init__(self, path: str, data: bytes, stat: Any) -> None:
         self.path = path
         self.version: int = stat.version
+        self.czxid: int = stat.czxid
         self.mzxid: int = stat.mzxid
         self.owner: int = stat.ephemeralOwner
         self.damage = ""

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 
 from cdcbus.ops.stack import processes
@@ -45,6 +46,15 @@ class PrivateZooKeeper:
     def empty(self) -> None:
         """Deletes all that it has stored, while it does not run."""
         shutil.rmtree(self._place.data)
+
+    def keep(self, folder: Path) -> None:
+        """Copies all that it has stored, while it does not run."""
+        shutil.copytree(self._place.data, folder)
+
+    def restore(self, folder: Path) -> None:
+        """Has what `keep` has copied, and nothing else, while it does not run."""
+        self.empty()
+        shutil.copytree(folder, self._place.data)
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

@@ -32,6 +32,7 @@ class Stat:
     version: int = 0
     mzxid: int = 0
     ephemeralOwner: int = 0
+    czxid: int = 0
 
 
 @dataclass(slots=True)
@@ -102,7 +103,9 @@ class MemoryZooKeeper:
 
     def _make(self, path: str, data: bytes, owner: int = 0) -> None:
         self.nodes[path] = data
-        self._stats[path] = Stat(0, next(self._numbers), owner)
+        number = next(self._numbers)
+        made = self._stats[path].czxid if path in self._stats else number
+        self._stats[path] = Stat(0, number, owner, made)
         self.changed(path)
 
     def changed(self, path: str) -> None:

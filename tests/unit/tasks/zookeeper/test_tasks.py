@@ -13,7 +13,7 @@ from cdcbus.tasks.zookeeper.znode import JsonNode
 
 
 class Stat_:
-    version = mzxid = ephemeralOwner = 1
+    version = mzxid = czxid = ephemeralOwner = 1
 
 
 class Known(TaskNodes):
