@@ -38,7 +38,8 @@ class HeldTask:
     the one that it has now. `is_commanded`: operators may want something else of it by now, or
     another node may have it; `is_reported`: it has reported its state. `lost_at`: since when the
     command by which it runs is gone, 0 while it is there. `made`: which task of this id it is, see
-    `TaskNodes.made`, 0 until its command was seen."""
+    `TaskNodes.made`, 0 until its command was seen. `is_unwritten`: ZooKeeper does not have `run`,
+    as the claim was lost."""
 
     offer: Offer
     run: Run
@@ -48,6 +49,7 @@ class HeldTask:
     worked_since: float = 0.0
     lost_at: float = 0.0
     made: int = 0
+    is_unwritten: bool = False
     stop_by: float = 0.0
     last_run: Run | None = None
     listed_since: str = ""

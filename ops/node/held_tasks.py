@@ -227,6 +227,8 @@ class HeldTasks:
         elif not self.is_taking:
             reason = f"node {self._id} was drained"
             self._stop(held, _run(held, State.STARTING, desired.order, reason))
+        elif held.is_unwritten:
+            self._put(task_id, held, held.run, held.listed_since)
 
     def _keeps_claim(self, task_id: str, held: HeldTask) -> bool:
         """Whether the claim is this node's. Where the session was lost, the claim went with it, and
@@ -401,11 +403,10 @@ class HeldTasks:
         # Read before the task reads them itself: a change in between then looks new, and is not
         # missed.
         was_given = given(self._nodes.client, task_id)
-        self._put(
-            task_id,
-            held,
-            replace(held.run, state=State.STARTING, since=now(), given=was_given),
-        )
+        run = replace(held.run, state=State.STARTING, since=now(), given=was_given)
+        # Otherwise it starts once the claim is this node's again.
+        if not self._put(task_id, held, run):
+            return
         held.started_at = time.monotonic()
         held.listed_since = now()
         try:
@@ -456,10 +457,20 @@ class HeldTasks:
             run = replace(held.run, state=stat.state, reason=stat.reason, since=now())
             self._put(task_id, held, run)
 
-    def _put(self, task_id: str, held: HeldTask, run: Run, listed_since: str = "") -> None:
-        self._nodes.put_run(task_id, run, listed_since)
+    def _put(self, task_id: str, held: HeldTask, run: Run, listed_since: str = "") -> bool:
+        """Writes the state. Where the claim was lost with the session, the state may be another
+        node's to write by now: returns False, and it is written once the claim is this node's
+        again."""
+        is_mine = self._nodes.is_mine(task_id)
+        if is_mine:
+            self._nodes.put_run(task_id, run, listed_since)
         held.run = run
-        self._note(task_id, run)
+        held.is_unwritten = not is_mine
+        if is_mine:
+            self._note(task_id, run)
+        else:
+            held.is_commanded = True
+        return is_mine
 
     def _note(self, task_id: str, run: Run) -> None:
         """Records a failure for the task's charts; no task waits for these, so errors are

@@ -30,11 +30,17 @@ class Running:
 
     token = "1"
 
+    is_faultless = False
+
     def __init__(self) -> None:
         self.is_asked = False
+        self.code: int | None = None
 
     def ended(self) -> int | None:
-        return 0 if self.is_asked else None
+        return 0 if self.is_asked else self.code
+
+    def last_words(self) -> str:
+        return "its lock is lost"
 
     def ask_to_stop(self) -> None:
         self.is_asked = True
@@ -150,6 +156,42 @@ def test_nothing_starts_while_a_command_is_missing(
     for _ in range(3):
         holding.care()
     assert (holding.held.tasks, holding.started) == ({}, [])
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_node_that_was_away_leaves_the_state_to_the_one_that_has_the_task_now(
+    holding: Holding, has_ended: bool
+) -> None:
+    """Its process has ended meanwhile, or has failed before and is due to start again."""
+    holding.take()
+    holding.end_session()
+    assert holding.tasks.claim("7", "n2")
+    state = Run(State.WORKING, order=holding.held.tasks["7"].run.order, node_id="n2")
+    holding.tasks.put_run("7", state)
+    if has_ended:
+        holding.process.code = 1
+    else:
+        holding.held.tasks["7"].process = None
+        holding.held.tasks["7"].is_commanded = False
+    for _ in range(3):
+        holding.held.care()
+    assert (holding.held.tasks, holding.started) == ({}, [])
+    assert (holding.tasks.run("7"), holding.tasks.errors("7")) == (state, [])
+
+
+def test_a_failure_that_comes_with_a_lost_session_is_told_once_the_task_is_claimed_again(
+    holding: Holding,
+) -> None:
+    holding.take()
+    holding.end_session()
+    holding.process.code = 1
+    for _ in range(3):
+        holding.held.care()
+    run = holding.tasks.run("7")
+    assert run is not None
+    assert (run.state, run.reason, run.restarts) == (State.RETRYING, "its lock is lost", 1)
+    assert [each.times for each in holding.tasks.errors("7")] == [1]
+    assert holding.tasks.claimed_by("7") == "n1"
 
 
 @pytest.mark.parametrize("is_claimed", [True, False])

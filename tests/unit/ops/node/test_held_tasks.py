@@ -46,6 +46,7 @@ def test_a_task_for_which_no_thread_is_left_is_started_later(
     """The node and its other tasks continue."""
     without_threads(monkeypatch, "log-")
     started = started_processes(monkeypatch)
+    assert TaskNodes(held._nodes.client).claim("7", "n1")
     held.take("7", Offer(("a",), is_shared=is_shared), Run(State.STARTING))
     task = held.tasks["7"]
     assert (task.process, task.run.state, task.run.restarts) == (None, State.RETRYING, 1)
