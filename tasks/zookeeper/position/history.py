@@ -1,9 +1,10 @@
 """The history of positions that operators set by command, with the previous positions: the newest
 HISTORY of each swimlane, HISTORY_BYTES at most, less where a task has many swimlanes, in ZooKeeper.
 
-`/datas/task/<id>/history/<swimlane>` holds `{"changes":[{"at","by","how","before","after"}, ...]}`,
-the newest last. A position and its change are written together or not at all. `before` is null
-where there was no position.
+`/datas/task/<id>/history/<swimlane>` holds
+`{"changes":[{"at","by","how","before","after"}, ...],"hasMoved":false}`, the newest last. A
+position and its change are written together or not at all. `before` is null where there was no
+position. `hasMoved`: see `has_moved`; an earlier version does not write it.
 """
 
 from __future__ import annotations
@@ -67,12 +68,21 @@ class Change:
     after: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The history of a swimlane as stored, None: not at all, in this version."""
+
+    changes: Sequence[Change] = ()
+    version: int | None = None
+    has_moved: bool = False
+
+
 def histories(client: KazooClient, task_id: str) -> dict[str, list[Change]]:
     """The changes of each swimlane, oldest first. Raises ConfigError for a znode that holds
     something else."""
     changes = {}
     for swimlane in get_children(client, history_path(task_id)):
-        changes[swimlane], _ = _read(client, task_id, swimlane)
+        changes[swimlane] = [*_read(client, task_id, swimlane).changes]
     return changes
 
 
@@ -100,23 +110,23 @@ def set_positions(
         for swimlane, text in texts.items():
             path = position_path(task_id, swimlane)
             _write(transaction, client, path, text.encode(), before.get(swimlane))
-            size += len(text) + HEAD_BYTES
+            size += len(text.encode()) + HEAD_BYTES
             # Otherwise a position equal to the task's own would not count as set.
             size += _take_out(
                 transaction, client, written_path(task_id, swimlane), text, partitions
             )
         made: dict[str, Change] = {}
-        # They get older changes only as far as all of them fit into the request.
-        most_bytes = (REQUEST_BYTES - size) // max(1, len(texts))
+        stored: dict[str, _Stored] = {}
         for swimlane, text in texts.items():
-            changes, version = _read(client, task_id, swimlane)
+            stored[swimlane] = _read(client, task_id, swimlane)
             made[swimlane] = Change(now(), by, how, before.get(swimlane), text)
-            data = history_to_json([*changes, made[swimlane]], most_bytes)
+        for swimlane, data in _that_fit(stored, made, REQUEST_BYTES - size).items():
             size += len(data)
+            path, version = history_path(task_id, swimlane), stored[swimlane].version
             if version is None:
-                transaction.create(history_path(task_id, swimlane), data)
+                transaction.create(path, data)
             else:
-                transaction.set_data(history_path(task_id, swimlane), data, version)
+                transaction.set_data(path, data, version)
         try:
             results = answer(transaction.commit_async())
         except LOST:
@@ -124,11 +134,7 @@ def set_positions(
             if _is_written(client, task_id, made):
                 return
             if size >= REQUEST_BYTES:
-                raise PositionError(
-                    f"the positions of task {task_id} with their history are {size} bytes, too "
-                    "large for one request to ZooKeeper: set them topic by topic (cdcbus offset "
-                    "reset --topic, cdcbus offset set), or raise jute.maxbuffer on all its servers"
-                ) from None
+                raise _too_large(task_id, size, has_many=len(texts) > 1) from None
             raise
         for result in results:
             if isinstance(result, REFUSED):
@@ -144,7 +150,7 @@ def _is_written(client: KazooClient, task_id: str, made: Mapping[str, Change]) -
     while True:
         try:
             return all(
-                _read(client, task_id, swimlane)[0][-1:] == [change]
+                [*_read(client, task_id, swimlane).changes[-1:]] == [change]
                 for swimlane, change in made.items()
             )
         except PositionUnavailable as error:
@@ -156,16 +162,51 @@ def _is_written(client: KazooClient, task_id: str, made: Mapping[str, Change]) -
             time.sleep(RETRY_SECONDS)
 
 
-def history_to_json(changes: Sequence[Change], most_bytes: int = HISTORY_BYTES) -> bytes:
-    """The newest changes that fit, as JSON."""
-    most_bytes = min(most_bytes, HISTORY_BYTES)
-    kept = [asdict(change) for change in changes[-HISTORY:]]
-    data = orjson.dumps({"changes": kept})
-    # Positions of many partitions are long, so the number alone does not limit the size.
-    while len(data) > most_bytes and len(kept) > 1:
-        kept.pop(0)
-        data = orjson.dumps({"changes": kept})
-    return data
+def _too_large(task_id: str, size: int, has_many: bool) -> PositionError:
+    what, remedy = f"position of task {task_id} with its history is", ""
+    if has_many:
+        what = f"positions of task {task_id} with their history are"
+        remedy = "set them topic by topic (cdcbus offset reset --topic, cdcbus offset set), or "
+    return PositionError(
+        f"the {what} {size} bytes, too large for one request to ZooKeeper: {remedy}raise "
+        "jute.maxbuffer on all its servers"
+    )
+
+
+def _that_fit(
+    stored: Mapping[str, _Stored], made: Mapping[str, Change], most_bytes: int
+) -> dict[str, bytes]:
+    """The history of each swimlane as JSON: the change that is made, whatever its size, and of the
+    earlier ones the newest, as many of each swimlane as fit into `most_bytes` together."""
+    all_changes = {
+        swimlane: [*stored[swimlane].changes, change] for swimlane, change in made.items()
+    }
+    kept = dict.fromkeys(made, 1)
+    sizes = {swimlane: len(history_to_json([change], False)) for swimlane, change in made.items()}
+    left = most_bytes - sum(sizes.values())
+    for number in range(2, HISTORY + 1):
+        for swimlane, changes in all_changes.items():
+            # None is left, or a newer one did not fit.
+            if number > len(changes) or kept[swimlane] < number - 1:
+                continue
+            more = len(orjson.dumps(asdict(changes[-number]))) + len(",")
+            # Positions of many partitions are long, so the number alone does not limit the size.
+            if more <= left and sizes[swimlane] + more <= HISTORY_BYTES:
+                kept[swimlane] = number
+                sizes[swimlane] += more
+                left -= more
+    found = {}
+    for swimlane, changes in all_changes.items():
+        former = stored[swimlane]
+        # By all that are stored, before the oldest are left out.
+        set_by_command = ["", None, *(change.after for change in former.changes)]
+        has_moved = former.has_moved or made[swimlane].before not in set_by_command
+        found[swimlane] = history_to_json(changes[-kept[swimlane] :], has_moved)
+    return found
+
+
+def history_to_json(changes: Sequence[Change], has_moved: bool) -> bytes:
+    return orjson.dumps({"changes": [asdict(each) for each in changes], "hasMoved": has_moved})
 
 
 def _take_out(
@@ -292,14 +333,15 @@ def _conflict(task_id: str) -> PositionConflict:
     )
 
 
-def _read(client: KazooClient, task_id: str, swimlane: str) -> tuple[list[Change], int | None]:
+def _read(client: KazooClient, task_id: str, swimlane: str) -> _Stored:
     path = history_path(task_id, swimlane)
     node = get_node(client, path)
     if node is None:
-        return [], None
-    changes = node.usable().fields.get("changes")
+        return _Stored()
+    fields = node.usable().fields
     try:
-        return [Change(**change) for change in changes or []], node.version
+        changes = [Change(**change) for change in fields.get("changes") or []]
+        return _Stored(changes, node.version, _shows_move(fields))
     except TypeError as error:
         raise ConfigError(
             f"{path} does not hold a history of positions; delete it with zkCli"
@@ -315,14 +357,22 @@ def positions_of(client: KazooClient, task_id: str) -> dict[str, str | None]:
 def has_moved(history: bytes) -> bool:
     """Whether a history of positions contains one that no command had set, which the task itself
     must have reached."""
-    # A `before` that no earlier command had set shows that the task moved in between.
-    set_by_command = ["", None]
     try:
-        for change in orjson.loads(history or b"{}").get("changes") or []:
-            if change["before"] not in set_by_command:
-                return True
-            set_by_command.append(change["after"])
-        return False
+        return _shows_move(orjson.loads(history or b"{}"))
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
         # Damaged, so there was a history.
         return True
+
+
+def _shows_move(fields: Mapping[str, Any]) -> bool:
+    has_moved = fields.get("hasMoved")
+    if isinstance(has_moved, bool):
+        return has_moved
+    # A `before` that no earlier command had set shows that the task moved in between, unless that
+    # command was left out of a full history.
+    set_by_command = ["", None]
+    for change in fields.get("changes") or []:
+        if change["before"] not in set_by_command:
+            return True
+        set_by_command.append(change["after"])
+    return False

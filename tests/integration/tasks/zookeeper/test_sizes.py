@@ -12,7 +12,14 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.editing.versions import put_tasks, versions_of
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.position.history import histories, positions_of, set_positions
+from cdcbus.tasks.zookeeper.position.history import (
+    has_moved,
+    histories,
+    history_path,
+    positions_of,
+    set_positions,
+)
+from cdcbus.tasks.zookeeper.position.znodes import position_path
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import FAILURES_KEPT, Run, TaskNodes
 
@@ -84,9 +91,9 @@ def test_a_task_of_too_many_topics_is_refused_with_its_size(client: KazooClient)
     assert DistNodes(client).get("2") is None
 
 
-def positions(topics: int, partitions: int, offset: int) -> dict[str, str]:
+def positions(topics: int, partitions: int, offset: int, of: str = "orders") -> dict[str, str]:
     """Of as many topics, by swimlane."""
-    names = [f"topic-of-orders-{number}" for number in range(topics)]
+    names = [f"topic-of-{of}-{number}" for number in range(topics)]
     return {
         name: kafka_positions_to_json(
             KafkaPosition(name, each, offset) for each in range(partitions)
@@ -104,6 +111,45 @@ def test_positions_of_many_partitions_are_set_again_and_again(client: KazooClien
         before = {**texts}
     assert positions_of(client, "7") == before
     assert {len(changes) > 5 for changes in histories(client, "7").values()} == {True}
+    # Also those that have no room any more.
+    for swimlane in before:
+        assert not has_moved(client.get(history_path("7", swimlane))[0])
+    swimlane = next(iter(before))
+    changes = histories(client, "7")[swimlane]
+    client.set(position_path("7", swimlane), b"the task's own")
+    set_positions(client, "7", {swimlane: "x"}, {swimlane: "the task's own"}, "ada@h", "offset set")
+    assert [change.at for change in histories(client, "7")[swimlane]][:-1] == [
+        change.at for change in changes
+    ]
+    assert has_moved(client.get(history_path("7", swimlane))[0])
+
+
+def test_a_topic_of_many_partitions_leaves_less_room_for_the_histories_of_others(
+    client: KazooClient,
+) -> None:
+    before: dict[str, str | None] = {}
+    for offset in range(12):
+        texts = positions(1, 1000, 10**9 + offset, "pages") | positions(9, 50, 10**9 + offset)
+        set_positions(client, "7", texts, before, "ada@h", "offset reset")
+        before = {**texts}
+    assert positions_of(client, "7") == before
+    assert {len(changes) > 5 for changes in histories(client, "7").values()} == {True, False}
+
+
+@pytest.mark.parametrize(("kilobytes", "fits"), [(330, True), (350, False)])
+def test_one_position_is_set_again_with_the_former_beside_it(
+    client: KazooClient, kilobytes: int, fits: bool
+) -> None:
+    """A fetch task has no topics to set one by one."""
+    first, second = ("a" * kilobytes * 1000, "b" * kilobytes * 1000)
+    set_positions(client, "7", {"db": first}, {}, "ada@h", "offset set")
+    if fits:
+        set_positions(client, "7", {"db": second}, {"db": first}, "ada@h", "offset set")
+    else:
+        with pytest.raises(PositionError, match=r"the position of task 7 .*: raise jute") as raised:
+            set_positions(client, "7", {"db": second}, {"db": first}, "ada@h", "offset set")
+        assert "--topic" not in str(raised.value)
+    assert positions_of(client, "7") == {"db": second if fits else first}
 
 
 def test_positions_that_do_not_fit_into_one_request_are_refused_with_what_to_do(

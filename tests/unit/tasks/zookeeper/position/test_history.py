@@ -3,6 +3,10 @@ takes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +22,15 @@ from cdcbus.tasks.zookeeper.position.history import (
     Change,
     changed,
     has_moved,
-    history_to_json,
+    history_path,
     merged,
+    positions_of,
+    set_positions,
     undone,
     without,
 )
+from cdcbus.tasks.zookeeper.position.znodes import position_path
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 OFFSETS = st.dictionaries(st.integers(0, 4), st.integers(-1, 9), min_size=1)
 BINLOG = '{"batchId":1,"logfileName":"mysql-bin.000501","offset":4}'
@@ -90,27 +98,47 @@ def test_an_unusable_position_is_replaced_as_a_whole() -> None:
     assert merged(other, good) == good
 
 
+def history_of(zookeeper: MemoryZooKeeper, positions: Iterable[str]) -> bytes:
+    """The history of one swimlane whose positions are set one after another."""
+    client: Any = zookeeper
+    for position in positions:
+        before = positions_of(client, "7").get("t")
+        set_positions(client, "7", {"t": position}, {"t": before}, "me", "offset set")
+    return zookeeper.nodes[history_path("7", "t")]
+
+
 def test_a_history_is_bounded_by_bytes_and_the_newest_is_kept() -> None:
-    wide = text(dict.fromkeys(range(150), 10**12))
-    changes = [Change(str(number), "me", "offset set", wide, wide) for number in range(60)]
-    data = history_to_json(changes)
-    kept = orjson.loads(data)["changes"]
+    zookeeper = MemoryZooKeeper()
+    wide = [text(dict.fromkeys(range(150), 10**12 + number)) for number in range(60)]
+    data = history_of(zookeeper, wide)
+    kept = [change["after"] for change in orjson.loads(data)["changes"]]
     assert len(data) <= HISTORY_BYTES
-    assert [change["at"] for change in kept] == [
-        str(number) for number in range(60 - len(kept), 60)
-    ]
+    assert kept == wide[-len(kept) :]
     assert 1 < len(kept) < HISTORY
-    huge = Change("x", "me", "offset set", "y" * HISTORY_BYTES, wide)
-    assert orjson.loads(history_to_json([*changes, huge]))["changes"][-1]["at"] == "x"
+    # What was left out was set by command, too.
+    assert not has_moved(data)
+    data = history_of(zookeeper, ["y" * HISTORY_BYTES])
+    assert len(orjson.loads(data)["changes"]) == 1
+
+
+def test_a_history_of_short_positions_is_bounded_by_their_number() -> None:
+    zookeeper = MemoryZooKeeper()
+    data = history_of(zookeeper, map(str, range(HISTORY + 9)))
+    kept = [change["after"] for change in orjson.loads(data)["changes"]]
+    assert kept == [str(number) for number in range(9, HISTORY + 9)]
+    assert not has_moved(data)
+    zookeeper.put(position_path("7", "t"), "reached by the task")
+    assert has_moved(history_of(zookeeper, map(str, range(HISTORY + 9))))
 
 
 def test_a_history_tells_that_a_task_has_run_where_it_had_got_to_a_place_that_no_command_had_set() -> (
     None
 ):
+    """By one that an earlier version has written."""
+
     def told(*changes: tuple[str | None, str]) -> bool:
-        return has_moved(
-            history_to_json([Change("", "", "", before, after) for before, after in changes])
-        )
+        made = [Change("", "", "", before, after) for before, after in changes]
+        return has_moved(orjson.dumps({"changes": [*map(asdict, made)]}))
 
     assert not told()
     assert not told((None, "a"), ("a", "b"), ("b", ""), ("", "c"), ("b", "a"))
