@@ -34,7 +34,8 @@ class Outage:
 
     def look(self, sentence: str, limits: Limits) -> list[Message]:
         """Returns the messages that another look makes, and keeps them for `send`. `sentence`: why
-        ZooKeeper does not serve the node, empty while it does. `limits`: of no task."""
+        ZooKeeper does not serve the node, and what that means, empty while it does. `limits`: of no
+        task."""
         found = []
         if sentence:
             found = [Condition(RULE, sentence, limits.hold_seconds, limits.repeat_seconds)]
@@ -47,8 +48,11 @@ class Outage:
             self._waiting[channel.name] = waiting[-WAITING_KEPT:]
         return made
 
-    def send(self, is_accepted: Callable[[Channel, Message], bool]) -> None:
-        """Sends what waits, in order, to each channel whose turn it is."""
+    def send(self, is_accepted: Callable[[Channel, Message], bool], limits: Limits) -> None:
+        """Sends what waits, in order, to each channel whose turn it is, at times when notices are
+        sent."""
+        if not limits.is_in_window(time.time()):
+            return
         for channel in self.channels:
             waiting = self._waiting.get(channel.name, [])
             while waiting and time.monotonic() >= self._again_at.get(channel.name, 0.0):
@@ -62,7 +66,7 @@ class Outage:
             words = f"{RULE} is over"
         else:
             again = f" ({notice.times} times)" if notice.times > 1 else ""
-            words = f"{RULE}{again}: {notice.sentence}; tasks stand still without it"
+            words = f"{RULE}{again}: {notice.sentence}"
         fields: dict[str, Any] = {
             "task": "",
             "kind": notice.kind.value,

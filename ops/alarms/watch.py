@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -56,6 +56,8 @@ AGAIN_SECONDS = 60.0
 # Once a channel has taken this long, its next refusal ends its turn.
 REFUSED_SECONDS = 5.0
 HOUR_SECONDS = 3600.0
+# Of the tasks in a sentence; the others are counted.
+NAMED = 5
 
 
 def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
@@ -111,9 +113,9 @@ class Watch:
             # No alarm of a task is sent that cannot be stored: another node would send it again.
             self._complaints.complain("zookeeper", str(error))
             self._reports.clear()
-            self._report_outage(str(error))
+            self._report_outage(f"{error}; tasks stand still without it")
             return
-        unserved = ""
+        unserved: dict[str, CdcError] = {}
         self._open.clear()
         self._reports = {task: each for task, each in self._reports.items() if task in ids}
         for task_id in ids:
@@ -127,7 +129,7 @@ class Watch:
                 self._reports.pop(task_id, None)
                 # As where a quota is used up, or a right was taken away.
                 if isinstance(error, PositionError) and not isinstance(error, PositionConflict):
-                    unserved = unserved or str(error)
+                    unserved[task_id] = error
             except Exception as error:  # a bug must not stop the watch over other tasks
                 self._complaints.complain(
                     task_id,
@@ -139,7 +141,7 @@ class Watch:
             self._complaints.complain("sending", "")
         except CdcError as error:
             self._complaints.complain("sending", str(error))
-        self._report_outage(unserved)
+        self._report_outage(_not_stored(unserved))
 
     def _report_outage(self, sentence: str) -> None:
         """Tells where ZooKeeper has not served this node for long; `sentence`: why, else empty."""
@@ -147,7 +149,7 @@ class Watch:
         for message in self._outage.look(sentence, limits):
             if self.settings["alarm.log"]:
                 LOG.warning("alarm: %s", message.subject)
-        self._outage.send(self._is_accepted)
+        self._outage.send(self._is_accepted, limits)
 
     def _is_first(self, task_id: str, running: Mapping[str, str | None]) -> bool:
         """Whether this node watches a task that no node has."""
@@ -378,6 +380,21 @@ class Watch:
             # It is still verified, and what that has found is still an alarm.
             kept = {SCHEDULE: dist[SCHEDULE]} if SCHEDULE in dist else {}
             return limits_of(kept, self.settings, self.bus.filling)
+
+
+def _not_stored(unserved: Mapping[str, CdcError]) -> str:
+    """What is told of the tasks whose znodes ZooKeeper does not serve; empty where there are
+    none."""
+    if not unserved:
+        return ""
+    return f"{next(iter(unserved.values()))}; alarms of {_named(unserved)} are not stored, nor sent"
+
+
+def _named(task_ids: Collection[str]) -> str:
+    first = [*task_ids][:NAMED]
+    others = len(task_ids) - len(first)
+    names = ", ".join(first) + (f" and {others} more" if others else "")
+    return f"task {names}" if len(task_ids) == 1 else f"tasks {names}"
 
 
 def _is_cured_by_restart(notice: Notice) -> bool:

@@ -14,9 +14,11 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError, QuotaExceededError
 
 from cdcbus.ops.alarms import outage, watch
 from cdcbus.ops.alarms.channels import Message, NotAccepted
+from cdcbus.ops.alarms.limits import Limits
 from cdcbus.ops.alarms.state import Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, TaskAlarms
 from cdcbus.ops.alarms.watch import AGAIN_SECONDS, REFUSED_SECONDS, Watch
+from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.verify.last import LastVerify, NotEqual, VerifyNodes
@@ -305,6 +307,7 @@ def test_a_zookeeper_that_does_not_serve_a_node_is_told_of_by_the_node_itself(
     assert bus.told == [("raised", "zookeeper")]
     [message] = bus.channel.taken
     assert message.subject.startswith("node n1: zookeeper: ZooKeeper ")
+    assert message.subject.endswith("; tasks stand still without it")
     assert (message.fields["severity"], message.fields["node"]) == ("critical", "n1")
     bus.looks(600)
     assert bus.told[1:] == [("repeated", "zookeeper")]
@@ -344,6 +347,35 @@ def test_a_quota_that_keeps_alarms_from_being_stored_is_told_of(
     monkeypatch.setattr(bus, "create_async", refuse)
     bus.looks(300)
     assert bus.told[:1] == [("raised", "zookeeper")]
+    # The task itself works.
+    words = bus.channel.taken[0].subject
+    assert words.endswith("setquota; alarms of task 7 are not stored, nor sent")
+
+
+def test_the_first_of_many_tasks_are_named() -> None:
+    error = PositionError("refused")
+    found = [watch._not_stored(dict.fromkeys(map(str, range(number)), error)) for number in (0, 7)]
+    assert found == [
+        "",
+        "refused; alarms of tasks 0, 1, 2, 3, 4 and 2 more are not stored, nor sent",
+    ]
+
+
+def test_what_a_channel_has_missed_waits_for_the_hours_in_which_people_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bus = Outages(monkeypatch, holds="1")
+    bus.channel.is_up = False
+    bus.refusal = ConnectionLoss()
+    bus.looks(30)
+    bus.channel.is_up = True
+    is_open = False
+    monkeypatch.setattr(Limits, "is_in_window", lambda *_: is_open)
+    bus.looks(300)
+    assert bus.told == []
+    is_open = True
+    bus.looks(10)
+    assert bus.told == [("raised", "zookeeper")]
 
 
 def test_a_channel_that_is_away_gets_what_it_has_missed_in_order(
