@@ -1,5 +1,6 @@
-"""The alarm of a node that ZooKeeper does not serve. Alarms of tasks are stored there before they
-are sent, so none of them can tell of that: each node sends this one itself."""
+"""The alarm of a node that ZooKeeper does not serve, or without the tasks that the node ran. Alarms
+of tasks are stored there before they are sent, so none of them can tell of that: each node sends
+this one itself."""
 
 from __future__ import annotations
 
@@ -32,13 +33,15 @@ class Outage:
     _waiting: dict[str, list[Message]] = field(default_factory=dict)
     _again_at: dict[str, float] = field(default_factory=dict)
 
-    def look(self, sentence: str, limits: Limits) -> list[Message]:
+    def look(self, sentence: str, limits: Limits, event_at: float = 0.0) -> list[Message]:
         """Returns the messages that another look makes, and keeps them for `send`. `sentence`: why
         ZooKeeper does not serve the node, and what that means, empty while it does. `limits`: of no
-        task."""
+        task. `event_at`: with another one, a raised alarm is told of at once, as something else
+        is wrong by now."""
         found = []
         if sentence:
-            found = [Condition(RULE, sentence, limits.hold_seconds, limits.repeat_seconds)]
+            hold, repeat = limits.hold_seconds, limits.repeat_seconds
+            found = [Condition(RULE, sentence, hold, repeat, event_at)]
         now = time.time()
         is_quiet = not limits.is_in_window(now)
         self._alarms, notices = step(self._alarms, found, now, limits.hold_seconds, is_quiet)

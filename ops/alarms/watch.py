@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +31,7 @@ from cdcbus.ops.alarms.grouping import (
     subject_of,
 )
 from cdcbus.ops.alarms.limits import SCHEDULE, Limits, limits_of
+from cdcbus.ops.alarms.lost_tasks import LostTasks, named
 from cdcbus.ops.alarms.outage import Outage
 from cdcbus.ops.alarms.rules import AT_REST, RECOVERED_BY_RESTART, Condition, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
@@ -56,8 +57,6 @@ AGAIN_SECONDS = 60.0
 # Once a channel has taken this long, its next refusal ends its turn.
 REFUSED_SECONDS = 5.0
 HOUR_SECONDS = 3600.0
-# Of the tasks in a sentence; the others are counted.
-NAMED = 5
 
 
 def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
@@ -91,6 +90,7 @@ class Watch:
     _again_at: dict[tuple[str, str | None], float] = field(default_factory=dict)
     _open: list[_Open] = field(default_factory=list)
     _outage: Outage = field(init=False)
+    _lost: LostTasks = field(init=False)
     _complaints: Complaints = field(default_factory=Complaints)
     # By task: the time in its last report, and when that was first seen. By time.monotonic, as the
     # report's clock can be of another machine, and each can be put forward or back. Forgotten when
@@ -101,6 +101,7 @@ class Watch:
         self.settings = self.bus.alarm
         self.channels = all_channels(self.settings)
         self._outage = Outage(self.node_id, self.channels)
+        self._lost = LostTasks()
 
     def look(self) -> None:
         """Looks at all tasks of this node, and sends what is due. Never raises a CdcError."""
@@ -108,6 +109,8 @@ class Watch:
             tasks = TaskNodes(self.client)
             ids = tasks.ids()
             running = BusNodes(self.client).running()
+            limits = limits_of({}, self.settings, self.bus.filling)
+            lost, lost_at = self._lost.look(self.client, limits.repeat_seconds)
             self._complaints.complain("zookeeper", "")
         except CdcError as error:
             # No alarm of a task is sent that cannot be stored: another node would send it again.
@@ -121,6 +124,8 @@ class Watch:
         for task_id in ids:
             try:
                 holder = tasks.claimed_by(task_id)
+                if holder == self.node_id:
+                    self._lost.note(task_id)
                 if holder == self.node_id or (holder is None and self._is_first(task_id, running)):
                     self._look_at(tasks, task_id)
                 self._complaints.complain(task_id, "")
@@ -141,12 +146,13 @@ class Watch:
             self._complaints.complain("sending", "")
         except CdcError as error:
             self._complaints.complain("sending", str(error))
-        self._report_outage(_not_stored(unserved))
+        self._report_outage(lost or _not_stored(unserved), lost_at)
 
-    def _report_outage(self, sentence: str) -> None:
-        """Tells where ZooKeeper has not served this node for long; `sentence`: why, else empty."""
+    def _report_outage(self, sentence: str, event_at: float = 0.0) -> None:
+        """Tells where ZooKeeper has not served this node for long, or without its tasks;
+        `sentence`: why, else empty."""
         limits = limits_of({}, self.settings, self.bus.filling)
-        for message in self._outage.look(sentence, limits):
+        for message in self._outage.look(sentence, limits, event_at):
             if self.settings["alarm.log"]:
                 LOG.warning("alarm: %s", message.subject)
         self._outage.send(self._is_accepted, limits)
@@ -387,14 +393,7 @@ def _not_stored(unserved: Mapping[str, CdcError]) -> str:
     none."""
     if not unserved:
         return ""
-    return f"{next(iter(unserved.values()))}; alarms of {_named(unserved)} are not stored, nor sent"
-
-
-def _named(task_ids: Collection[str]) -> str:
-    first = [*task_ids][:NAMED]
-    others = len(task_ids) - len(first)
-    names = ", ".join(first) + (f" and {others} more" if others else "")
-    return f"task {names}" if len(task_ids) == 1 else f"tasks {names}"
+    return f"{next(iter(unserved.values()))}; alarms of {named(unserved)} are not stored, nor sent"
 
 
 def _is_cured_by_restart(notice: Notice) -> bool:

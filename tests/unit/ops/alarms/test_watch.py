@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, QuotaExceededError
 
-from cdcbus.ops.alarms import outage, watch
+from cdcbus.ops.alarms import lost_tasks, outage, watch
 from cdcbus.ops.alarms.channels import Message, NotAccepted
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.ops.alarms.state import Kind, Notice
@@ -22,6 +22,7 @@ from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.verify.last import LastVerify, NotEqual, VerifyNodes
+from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
@@ -280,7 +281,8 @@ class Outages(StandsStill):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, holds: str = "60") -> None:
         super().__init__(monkeypatch)
-        monkeypatch.setattr(outage, "time", self.clock)
+        for module in (outage, lost_tasks):
+            monkeypatch.setattr(module, "time", self.clock)
         client: Any = self
         settings = {"CDCBUS_ALARM_HOLDSECONDS": holds, "CDCBUS_ALARM_INTERVALTIME": "600"}
         self.channel = Kept()
@@ -350,6 +352,56 @@ def test_a_quota_that_keeps_alarms_from_being_stored_is_told_of(
     # The task itself works.
     words = bus.channel.taken[0].subject
     assert words.endswith("setquota; alarms of task 7 are not stored, nor sent")
+
+
+def test_a_zookeeper_that_comes_back_empty_is_told_of_though_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bus = Outages(monkeypatch)
+    bus.looks(10)
+    bus.refusal = ConnectionLoss()
+    bus.looks(90)
+    bus.refusal = None
+    bus.nodes.clear()
+    # Not as an end of the outage, and at once.
+    bus.looks(10)
+    assert bus.told == [("raised", "zookeeper"), ("repeated", "zookeeper")]
+    words = bus.channel.taken[-1].subject
+    assert "(2 times): ZooKeeper holds nothing any more of task 7, which ran here, and no" in words
+    bus.looks(580)
+    assert len(bus.told) == 2
+    # Told once: nobody may need these tasks any more.
+    bus.looks(100)
+    assert bus.told[2:] == [("cleared", "zookeeper")]
+
+
+def test_tasks_that_are_lost_are_over_once_they_are_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Outages(monkeypatch)
+    bus.looks(10)
+    nodes, bus.nodes = bus.nodes, {}
+    bus.looks(80)
+    assert bus.told == [("raised", "zookeeper")]
+    bus.nodes = nodes
+    bus.looks(80)
+    assert bus.told[1:] == [("cleared", "zookeeper")]
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_a_task_that_was_removed_by_command_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, is_again: bool
+) -> None:
+    """Which can be done while the node is cut off; not one that was started since."""
+    bus = Outages(monkeypatch)
+    client: Any = bus
+    bus.looks(10)
+    with audited(client, "ann", "task rm", "task 7"):
+        pass
+    if is_again:
+        bus.tasks.want("7", True, "ann")
+    for path in [each for each in bus.nodes if each.startswith("/datas/task/")]:
+        client.delete_async(path).get()
+    bus.looks(300)
+    assert bool(bus.told) is is_again
 
 
 def test_the_first_of_many_tasks_are_named() -> None:
