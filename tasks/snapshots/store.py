@@ -72,7 +72,7 @@ class ZooKeeperSnapshots:
         # The tables that have had progress, as is noted, by their znodes; None: nobody has asked
         # whether some are lost. Of these, the ones that the log names.
         self._known: set[str] | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def load(self) -> dict[TableId, TableProgress]:
         """The progress of each table. Wishes that are not heeded yet are returned again by
@@ -112,8 +112,8 @@ class ZooKeeperSnapshots:
         self._known = set(get_children(self._client, f"{self._path}/{KNOWN}"))
         self._note_known(get_children(self._client, f"{self._path}/tables"))
         lost = self._known - set(map(entry_name, tables_of(self._client, self._path)))
-        if lost - self._told:
-            self._told |= lost
+        if lost - self._reported:
+            self._reported |= lost
             LOG.warning(
                 "%s/tables: the progress of %d tables is gone, or cannot be read: %s. One without "
                 "a key may have been sent, and is not read until an operator says so; if a table "
