@@ -2,7 +2,8 @@
 
 /datas/task/<id>/alarm           alarms, notices that nobody has accepted yet, the last ones that
                                  were accepted, restarts; written by the node that watches the task,
-                                 each write naming the version it expects
+                                 each write naming the version it expects. Members that a newer
+                                 cdcbus has written stay
 /datas/task/<id>/alarm/silence   until when no alarm of it is sent, and who said so; written by
                                  `alarm silence`
 """
@@ -10,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -90,7 +91,8 @@ class AlarmNodes:
     def put(self, task_id: str, alarms: TaskAlarms, version: int) -> int | None:
         """Writes the alarms if their znode still has this version. Returns its new version, or None
         where another node has written it."""
-        data = orjson.dumps(asdict(alarms))
+        stored = None if version < 0 else get_node(self._client, _path(task_id))
+        data = orjson.dumps(_with_unknown(asdict(alarms), stored.fields if stored else {}))
         with reported(_path(task_id)):
             try:
                 if version < 0:
@@ -121,34 +123,67 @@ def _path(task_id: str) -> str:
     return f"{ROOT}/task/{task_id}/alarm"
 
 
-def _read(fields: Mapping[str, Any]) -> TaskAlarms:
+def _read(stored: Mapping[str, Any]) -> TaskAlarms:
     try:
-        alarms = {rule: _alarm(alarm) for rule, alarm in fields.get("alarms", {}).items()}
-        waiting = map(_notice, fields.get("waiting", ()))
-        sent = map(_sent, fields.get("sent", ()))
-        restarts = map(float, fields.get("restarts", ()))
+        alarms = {rule: _alarm(alarm) for rule, alarm in stored.get("alarms", {}).items()}
+        waiting = map(_notice, stored.get("waiting", ()))
+        sent = map(_sent, stored.get("sent", ()))
+        restarts = map(float, stored.get("restarts", ()))
         return TaskAlarms(alarms, tuple(waiting), tuple(sent), tuple(restarts))
     except (AttributeError, KeyError, TypeError, ValueError):
         # Junk must not end the watch over the task: it is replaced at the next change.
         return TaskAlarms()
 
 
-def _alarm(fields: Mapping[str, Any]) -> Alarm:
-    alarm = Alarm(**fields)
+def _alarm(stored: Mapping[str, Any]) -> Alarm:
+    alarm = Alarm(**_known(stored, Alarm))
     times = (alarm.since, alarm.raised_at, alarm.told_at, alarm.gone_at)
     _check((alarm.sentence,), (*times, alarm.times, alarm.event_at))
     return alarm
 
 
-def _sent(fields: Mapping[str, Any]) -> Sent:
-    return Sent(_notice(fields["notice"]), str(fields["by"]))
+def _sent(stored: Mapping[str, Any]) -> Sent:
+    return Sent(_notice(stored["notice"]), str(stored["by"]))
 
 
-def _notice(fields: Mapping[str, Any]) -> Notice:
-    accepted_by = tuple(map(str, fields.get("told", ())))
-    notice = Notice(**{**fields, "kind": Kind(fields["kind"]), "told": accepted_by})
+def _notice(stored: Mapping[str, Any]) -> Notice:
+    accepted_by = tuple(map(str, stored.get("told", ())))
+    # A kind that only a newer cdcbus knows: people are told all the same.
+    kind = Kind(stored["kind"]) if stored["kind"] in [*Kind] else Kind.RAISED
+    notice = Notice(**{**_known(stored, Notice), "kind": kind, "told": accepted_by})
     _check((notice.rule, notice.sentence), (notice.since, notice.at, notice.times))
     return notice
+
+
+def _known(stored: Mapping[str, Any], kind: type[Alarm | Notice]) -> dict[str, Any]:
+    """The members that this cdcbus knows."""
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in stored.items() if name in names}
+
+
+def _with_unknown(written: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written, with the members that another cdcbus has stored of it."""
+    if _read(stored) == TaskAlarms():  # also where they are damaged
+        return {**stored, **written}
+    alarms = stored.get("alarms", {})
+    for rule, alarm in written["alarms"].items():
+        written["alarms"][rule] = {**alarms.get(rule, {}), **alarm}
+    notices = {}
+    for notice in (
+        *stored.get("waiting", ()),
+        *(each["notice"] for each in stored.get("sent", ())),
+    ):
+        notices[_identity(notice)] = notice
+    written["waiting"] = [
+        {**notices.get(_identity(each), {}), **each} for each in written["waiting"]
+    ]
+    for sent in written["sent"]:
+        sent["notice"] = {**notices.get(_identity(sent["notice"]), {}), **sent["notice"]}
+    return {**stored, **written}
+
+
+def _identity(notice: Mapping[str, Any]) -> tuple[object, ...]:
+    return notice["rule"], notice["kind"], notice["at"]
 
 
 def _check(texts: Iterable[object], numbers: Iterable[object]) -> None:

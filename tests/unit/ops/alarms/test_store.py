@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from cdcbus.ops.alarms.state import Alarm, Kind, Notice
@@ -47,6 +49,36 @@ def test_what_somebody_else_has_written_meanwhile_stays(nodes: AlarmNodes) -> No
     assert nodes.put("7", TaskAlarms(), -1) is None
     assert nodes.put("7", TaskAlarms(), 5) is None
     assert nodes.get("7") == (ALARMS, 0)
+
+
+def test_alarms_of_a_newer_cdcbus_are_read_and_what_only_that_one_knows_stays(
+    nodes: AlarmNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    nodes.put("7", ALARMS, -1)
+    stored = orjson.loads(zookeeper.nodes[PATH])
+    stored["owner"] = "ann"
+    stored["alarms"]["lag"]["runbook"] = "r1"
+    stored["waiting"][0]["runbook"] = "r2"
+    stored["sent"][0]["notice"]["runbook"] = "r3"
+    zookeeper.put(PATH, stored)
+    alarms, version = nodes.get("7")
+    assert alarms == ALARMS
+    accepted = replace(alarms, waiting=(), sent=(*alarms.sent, Sent(RAISED, "webhook")))
+    assert nodes.put("7", accepted, version) is not None
+    after = orjson.loads(zookeeper.nodes[PATH])
+    assert (after["owner"], after["alarms"]["lag"]["runbook"]) == ("ann", "r1")
+    assert [each["notice"]["runbook"] for each in after["sent"]] == ["r3", "r3"]
+    assert nodes.get("7")[0] == accepted
+
+
+def test_people_are_told_of_a_notice_whose_kind_only_a_newer_cdcbus_knows(
+    nodes: AlarmNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    nodes.put("7", ALARMS, -1)
+    stored = orjson.loads(zookeeper.nodes[PATH])
+    stored["waiting"][0]["kind"] = "acknowledged"
+    zookeeper.put(PATH, stored)
+    assert nodes.get("7")[0] == ALARMS
 
 
 @pytest.mark.parametrize(
