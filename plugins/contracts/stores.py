@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,11 @@ NO_MARK = Mark()
 @dataclass(frozen=True, slots=True)
 class Written:
     """The position that a task itself last wrote, without the partitions that a command has set
-    since."""
+    since. `others`: members that only another version of cdcbus knows; a command keeps them."""
 
     position: str
     mark: Mark = NO_MARK
+    others: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 class PositionStore(Protocol):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 import orjson
 from kazoo.client import KazooClient
@@ -33,12 +33,28 @@ AT_ONCE_BYTES, ZNODE_BYTES = REQUEST_BYTES - (64 << 10), 512
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One text: when it was stored (UTC), by whom, with which command; empty if unknown."""
+    """One text: when it was stored (UTC), by whom, with which command; empty if unknown. `others`:
+    members that only another version of cdcbus knows."""
 
     at: str
     by: str
     how: str
     text: str
+    others: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def to_fields(self) -> dict[str, Any]:
+        """The version as JSON fields."""
+        known = asdict(self)
+        return {**known.pop("others"), **known}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Version:
+        """Reads the output of `to_fields`. Raises AttributeError, TypeError."""
+        known = {name: fields[name] for name in _KNOWN & fields.keys()}
+        return cls(**known, others={name: fields[name] for name in fields.keys() - _KNOWN})
+
+
+_KNOWN: Final = frozenset(("at", "by", "how", "text"))
 
 
 def versions_path(task_id: str) -> str:
@@ -141,7 +157,7 @@ def _put_at_once(
 def versions_to_json(versions: Sequence[Version], most_bytes: int = VERSIONS_BYTES) -> bytes:
     """The newest versions that fit, as JSON."""
     most_bytes = min(most_bytes, VERSIONS_BYTES)
-    kept = [asdict(version) for version in versions[-VERSIONS:]]
+    kept = [version.to_fields() for version in versions[-VERSIONS:]]
     data = orjson.dumps({"versions": kept})
     # Texts of hundreds of mapper lines are long, so the number alone does not limit the size.
     while len(data) > most_bytes and len(kept) > 1:
@@ -165,6 +181,9 @@ def _read(client: KazooClient, task_id: str) -> tuple[list[Version], int | None]
         return [], None
     stored = node.usable().fields.get("versions")
     try:
-        return [Version(**version) for version in stored or []], node.version
-    except TypeError as error:
-        raise ConfigError(f"{path} does not hold versions; delete it with zkCli") from error
+        return list(map(Version.from_fields, stored or [])), node.version
+    except (AttributeError, TypeError) as error:
+        raise ConfigError(
+            f"{path} does not hold versions; it may be of a newer cdcbus: run that one. Otherwise "
+            "delete it with zkCli"
+        ) from error

@@ -212,8 +212,9 @@ class FileSnapshots:
                 found[table] = TableProgress.from_fields(fields)
             except (KeyError, TypeError, ValueError) as error:
                 raise PositionError(
-                    f"{self._state.path}: snapshot of {name}: {error}; remove its entry, and the "
-                    "snapshot starts again, unless the table has no key"
+                    f"{self._state.path}: snapshot of {name}: {error}; it may be of a newer "
+                    "cdcbus: run that one. Otherwise remove its entry, and the snapshot starts "
+                    "again, unless the table has no key"
                 ) from error
         return found
 

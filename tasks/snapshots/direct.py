@@ -111,7 +111,8 @@ def direct_load(client: KazooClient, task_id: str) -> DirectLoad | None:
         return DirectLoad.from_fields(node.fields)
     except ValueError as error:
         raise PositionError(
-            f"{path}: {error}; delete it, empty the target tables, and start the direct load again"
+            f"{path}: {error}; it may be of a newer cdcbus: run that one. Otherwise delete it, "
+            "empty the target tables, and start the direct load again"
         ) from error
 
 

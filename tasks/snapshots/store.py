@@ -14,10 +14,10 @@ import orjson
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.errors import PositionError, PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name, entry_table
-from cdcbus.producer.snapshot.progress import TableProgress, Wish
+from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.first_of import first_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, ROOT, unanswered
@@ -77,7 +77,7 @@ class ZooKeeperSnapshots:
     def load(self) -> dict[TableId, TableProgress]:
         """The progress of each table. Wishes that are not heeded yet are returned again by
         `wishes`. Raises PositionUnavailable, and PositionError for a znode that ZooKeeper does not
-        let this user read."""
+        let this user read, and for a state that only another version of cdcbus knows."""
         # A new attempt knows nothing of the wishes of the last one, so they must come again.
         self._seen, self._look_at = [], 0.0
         self._asked = self._read = None
@@ -199,10 +199,18 @@ class ZooKeeperSnapshots:
 
 def tables_of(client: KazooClient, path: str) -> dict[TableId, TableProgress]:
     """The progress of a swimlane's tables, in the order of their znodes. One that cannot be read
-    counts as not begun, with a line in the log; to `lost` it is lost."""
+    counts as not begun, with a line in the log; to `lost` it is lost. Raises PositionError for
+    a state that is not known: a newer cdcbus has gone on from it, which this one would undo."""
     names = get_children(client, f"{path}/tables")
     found = {}
     for where, node in get_nodes(client, [f"{path}/tables/{name}" for name in names]).items():
+        state = node.text("state")
+        if state and state not in [*TableState]:
+            raise PositionError(
+                f"{where} has a state that this cdcbus does not know; it may be of a newer cdcbus: "
+                "run that one. Otherwise delete it with zkCli: the table's snapshot then counts as "
+                "lost, and begins again, unless the table has no key"
+            )
         try:
             progress = TableProgress.from_fields(node.fields)
         except ValueError as error:
@@ -214,11 +222,21 @@ def tables_of(client: KazooClient, path: str) -> dict[TableId, TableProgress]:
 
 def wishes_of(client: KazooClient, path: str) -> dict[str, Wish]:
     """The wishes that the task has not fulfilled yet, in order, by the names of their znodes. One
-    that cannot be read is dropped, with a line in the log."""
+    that cannot be read is dropped, with a line in the log; one of an unknown kind stays, for a
+    newer cdcbus."""
     found = {}
     for name in get_children(client, f"{path}/wishes"):
         node = get_node(client, f"{path}/wishes/{name}")
         if node is None:
+            continue
+        kind = node.text("kind")
+        if kind and kind not in [*WishKind]:
+            LOG.warning(
+                "%s/wishes/%s asks for something that this cdcbus does not know, and waits for a "
+                "newer one that does; to take it back, delete it with zkCli",
+                path,
+                name,
+            )
             continue
         try:
             found[name] = Wish.from_fields(node.fields)

@@ -385,7 +385,10 @@ def _state(node: JsonNode, path: str) -> State:
     try:
         return State(node.text("state"))
     except ValueError as error:
-        raise ConfigError(f"{path} names no state; delete it with zkCli") from error
+        raise ConfigError(
+            f"{path} names no state that this cdcbus knows; it may be of a newer cdcbus: run that "
+            "one. Otherwise delete it with zkCli"
+        ) from error
 
 
 def _whole_numbers(stored: object) -> tuple[int, ...]:

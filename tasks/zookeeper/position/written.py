@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from cdcbus.plugins.contracts import Landmark, Mark, SentLog, Written
 from cdcbus.plugins.errors import PositionError
 
+_KNOWN: Final = frozenset(
+    ("position", "isKept", "topicId", "last", "isCommitted", "target", "unread", "rules", "sent")
+)
+
 
 def written_to_json(written: Written) -> bytes:
     mark = written.mark
     fields: dict[str, Any] = {
+        **written.others,
         "position": written.position,
         "isKept": mark.is_kept,
         "topicId": mark.topic_id,
@@ -34,7 +39,8 @@ def written_to_json(written: Written) -> bytes:
 
 
 def written_from_json(data: bytes, path: str) -> Written:
-    """Reads the output of `written_to_json`. Raises PositionError."""
+    """Reads the output of `written_to_json`, also of a newer cdcbus that says more. Raises
+    PositionError."""
     try:
         fields = orjson.loads(data)
         last = {}
@@ -50,7 +56,7 @@ def written_from_json(data: bytes, path: str) -> Written:
             unread[int(name)] = None if offset is None else int(offset)
         rules = {str(name): str(digest) for name, digest in fields.get("rules", {}).items()}
         sent = {}
-        for topic, (topic_id, records) in fields.get("sent", {}).items():
+        for topic, (topic_id, records, *_) in fields.get("sent", {}).items():
             sent[str(topic)] = SentLog(str(topic_id), int(records))
         mark = Mark(
             bool(fields["isKept"]),
@@ -62,9 +68,10 @@ def written_from_json(data: bytes, path: str) -> Written:
             rules,
             sent,
         )
-        return Written(str(fields["position"]), mark)
+        others = {name: value for name, value in fields.items() if name not in _KNOWN}
+        return Written(str(fields["position"]), mark, others)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise PositionError(
-            f"{path} does not say what was written; delete it with zkCli: the position then "
-            "counts as set by an operator"
+            f"{path} does not say what was written; it may be of a newer cdcbus: run that one. "
+            "Otherwise delete it with zkCli: the position then counts as set by an operator"
         ) from error

@@ -101,7 +101,7 @@ def test_nothing_is_written_when_another_process_may_have_the_lock(zookeeper: An
     assert zookeeper.nodes == {}
 
 
-@pytest.mark.parametrize("damaged", [b"", b"no json", b'{"state":"odd"}', b'{"rows":3}', b"[1]"])
+@pytest.mark.parametrize("damaged", [b"", b"no json", b'{"state":""}', b'{"rows":3}', b"[1]"])
 def test_progress_that_cannot_be_read_counts_as_not_begun_and_is_said(
     zookeeper: Any,
     snapshots: ZooKeeperSnapshots,
@@ -115,6 +115,17 @@ def test_progress_that_cannot_be_read_counts_as_not_begun_and_is_said(
     assert "counts as not begun" in caplog.text
 
 
+def test_progress_in_a_state_of_a_newer_cdcbus_is_refused_and_stays(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    snapshots.save({ORDERS: HALF})
+    zookeeper.put(f"{PATH}/tables/x", {"state": "verifying", "schema": "s", "table": "t"})
+    with pytest.raises(PositionError, match=r"tables/x has a state .* newer cdcbus: run that one"):
+        snapshots.load()
+    with pytest.raises(PositionError, match="run that one"):
+        snapshots.has_lost()
+
+
 def hurt(zookeeper: Any, path: str, damage: bytes | None) -> None:
     if damage is None:
         del zookeeper.nodes[path]
@@ -122,7 +133,7 @@ def hurt(zookeeper: Any, path: str, damage: bytes | None) -> None:
         zookeeper.put(path, damage)
 
 
-@pytest.mark.parametrize("damage", [None, b"", b"no json", b'{"state":"odd"}'])
+@pytest.mark.parametrize("damage", [None, b"", b"no json", b'{"state":"done","rows":null}'])
 def test_progress_that_is_gone_or_cannot_be_read_is_lost_until_it_is_saved_again(
     zookeeper: Any,
     snapshots: ZooKeeperSnapshots,
@@ -387,7 +398,7 @@ def test_after_a_lost_connection_wishes_are_asked_for_again_a_second_later(
 
 
 @pytest.mark.parametrize(
-    "damaged", [b"x", b"{}", b'{"kind":"dance","tables":[],"where":""}', b'{"kind":"stop"}']
+    "damaged", [b"x", b"{}", b'{"kind":"","tables":[],"where":""}', b'{"kind":"stop"}']
 )
 def test_a_wish_that_cannot_be_read_is_dropped_and_holds_up_no_other(
     zookeeper: Any,
@@ -400,6 +411,19 @@ def test_a_wish_that_cannot_be_read_is_dropped_and_holds_up_no_other(
     assert snapshots.wishes() == [STOP]
     assert f"{PATH}/wishes/0 is dropped" in caplog.text
     assert "0" not in zookeeper.names(f"{PATH}/wishes")
+
+
+def test_a_wish_of_a_kind_that_only_a_newer_cdcbus_knows_waits_for_that_one(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, caplog: pytest.LogCaptureFixture
+) -> None:
+    zookeeper.put(f"{PATH}/wishes/0", {"kind": "compare", "tables": [], "where": ""})
+    ask(zookeeper, STOP)
+    assert snapshots.wishes() == [STOP]
+    snapshots.heeded()
+    assert snapshots.wishes() == []
+    assert not snapshots.has_wishes()
+    assert zookeeper.names(f"{PATH}/wishes") == ["0"]
+    assert f"{PATH}/wishes/0 asks for something that this cdcbus does not know" in caplog.text
 
 
 def test_a_wish_is_in_the_audit_also_when_it_could_not_be_made(

@@ -156,6 +156,15 @@ def test_what_was_kept_is_read_again() -> None:
     assert nodes.last("7") == found
 
 
+def test_a_table_of_which_a_newer_cdcbus_says_more_still_differs() -> None:
+    zookeeper = MemoryZooKeeper()
+    table = {"table": "a", "result": "different", "since": ENDED, "columns": ["x"]}
+    zookeeper.put("/datas/task/7/verify", {"begun": BEGUN, "tables": [table]})
+    last = VerifyNodes(zookeeper).last("7")
+    assert last is not None
+    assert last.different == [NotEqual("a", "different", since=ENDED)]
+
+
 @pytest.mark.parametrize(
     "written",
     [
