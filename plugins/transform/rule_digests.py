@@ -21,14 +21,16 @@ def digests(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names whose values differ from those noted before."""
-    return [name for name, digest in before.items() if now.get(name) != digest]
+    """The names whose values differ from those noted before; names that only a newer cdcbus notes
+    tell of no change."""
+    return [name for name, digest in before.items() if now.get(name, digest) != digest]
 
 
 def warn_of_changes(
     task_id: str, before: Mapping[str, str], now: Mapping[str, str], place: str, remedy: str
 ) -> None:
-    """Logs that a task goes on from `place` by other rules than those that led it there."""
+    """Logs that a task goes on from `place` by other rules than those that led it there, or that a
+    newer cdcbus had rules that this one does not know."""
     names = changed(before, now)
     if names:
         LOG.warning(
@@ -38,6 +40,15 @@ def warn_of_changes(
             place,
             "; ".join(names),
             remedy,
+        )
+    unknown = [name for name in before if name not in now]
+    if unknown:
+        LOG.warning(
+            "task %s goes on from %s, up to which a newer cdcbus ran it, which also goes by %s: "
+            "this one does not know that, so it has no effect from here on",
+            task_id,
+            place,
+            "; ".join(unknown),
         )
 
 

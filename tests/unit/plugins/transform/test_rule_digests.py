@@ -76,6 +76,16 @@ def test_only_names_that_were_noted_and_differ_are_told(caplog: pytest.LogCaptur
     assert line.endswith("Do it.")
 
 
+def test_names_that_only_a_newer_cdcbus_knows_are_told_as_such(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    warn_of_changes("7", {"a": "1", "b": "2", "c": "3"}, {"a": "1"}, "x:4", "Do it.")
+    [line] = caplog.messages
+    assert line.startswith("task 7 goes on from x:4, up to which a newer cdcbus ran it")
+    assert "goes by b; c: this one does not know that" in line
+    assert changed({"b": "2"}, {"a": "1"}) == []
+
+
 @pytest.mark.parametrize(
     ("fields", "names"),
     [
