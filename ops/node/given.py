@@ -1,14 +1,16 @@
-"""What operators have given a task: its text with the sources that it names, and a place to start
-from. A task that waits, for an operator or for its next start, is started immediately when one of
-these changes."""
+"""What operators have given a task: its text with the sources that it names, a place to start from,
+and the version of cdcbus that runs it. A task that waits, for an operator or for its next start, is
+started immediately when one of these changes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import orjson
 from kazoo.client import KazooClient
 
+from cdcbus import __version__
 from cdcbus.tasks.config.named_sources import IN_ZOOKEEPER
 from cdcbus.tasks.snapshots.store import snapshot_path
 from cdcbus.tasks.zookeeper.dist_nodes import dist_path
@@ -21,16 +23,26 @@ MISSING = "0"
 
 
 def given(client: KazooClient, task_id: str) -> str:
-    """ZooKeeper's change numbers of all that, without what the task itself has written. Raises
-    PositionUnavailable, PositionError."""
-    return ",".join(map(str, sorted(set(_changes(client, task_id)))))
+    """ZooKeeper's change numbers of all that, without what the task itself has written, and the
+    version of this cdcbus. Raises PositionUnavailable, PositionError."""
+    return ",".join([*map(str, sorted(set(_changes(client, task_id)))), f"v{__version__}"])
 
 
 def is_anew(now: str, before: str) -> bool:
-    """Whether anything was given since: each change has a number of its own."""
+    """Whether anything was given since: each change has a number of its own. An older cdcbus is no
+    remedy: two versions side by side would start a task in turn, again and again."""
+    changes, version = _parts(now)
+    known, former = _parts(before)
     # A subset, not equality: a change number disappears when a task takes a set position over.
     # Nor is anything given by a deletion.
-    return not {*now.split(",")} - {MISSING} <= {*before.split(",")}
+    return version > former or not changes - {MISSING} <= known
+
+
+def _parts(text: str) -> tuple[set[str], tuple[int, ...]]:
+    """The change numbers, and the version as numbers, empty where an earlier one wrote none."""
+    changes, _, version = text.partition("v")
+    numbers = re.match(r"[\d.]*", version)
+    return {*changes.split(",")}, tuple(map(int, re.findall(r"\d+", numbers[0] if numbers else "")))
 
 
 def _changes(client: KazooClient, task_id: str) -> Iterator[int]:

@@ -182,7 +182,11 @@ class Node:
             # A task that is done starts again only by a command.
             if before.state is State.DONE or not self._is_given_anew(task_id, before):
                 return False
-            LOG.info("task %s was given another text or position: it is started again", task_id)
+            LOG.info(
+                "task %s was given another text or position, or a newer cdcbus, since it ended: it "
+                "is started again",
+                task_id,
+            )
             before = replace(before, restarts=0)
         fresh = self._fresh_run(task_id, desired)
         # A task that moves to another node while it keeps failing keeps its counts.
@@ -240,8 +244,8 @@ class Node:
         return len(offer.swimlanes) <= free
 
     def _is_given_anew(self, task_id: str, before: Run) -> bool:
-        """Whether operators have given it another text or position since it was started, which may
-        be the remedy for its error."""
+        """Whether operators have given it another text or position since it was started, or a newer
+        cdcbus, which may be the remedy for its error."""
         # A state that an earlier version wrote names nothing, so only a command starts the task.
         return bool(before.given) and is_anew(given(self._cached, task_id), before.given)
 

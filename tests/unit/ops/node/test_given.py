@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cdcbus.ops.node import given as given_module
 from cdcbus.ops.node.given import given, is_anew
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
@@ -70,3 +71,24 @@ def test_what_is_deleted_is_not_given(zookeeper: Any, deleted: str) -> None:
     assert not is_anew(given(zookeeper, "7"), before)
     zookeeper.put(f"{TASK}/{deleted}", {})
     assert is_anew(given(zookeeper, "7"), before)
+
+
+@pytest.mark.parametrize(
+    ("versions", "is_given"),
+    [
+        (("0.1.0", "0.2.0"), True),
+        (("0.9.0", "0.10.0"), True),
+        (("0.1.0", "0.1.0"), False),
+        # Else two versions side by side would start the task in turn.
+        (("0.2.0", "0.1.0"), False),
+        (("0.2.0rc1", "0.2.0"), False),
+    ],
+)
+def test_a_newer_cdcbus_is_given_and_an_older_one_is_not(
+    zookeeper: Any, monkeypatch: pytest.MonkeyPatch, versions: tuple[str, str], is_given: bool
+) -> None:
+    texts = []
+    for version in versions:
+        monkeypatch.setattr(given_module, "__version__", version)
+        texts.append(given(zookeeper, "7"))
+    assert is_anew(texts[1], texts[0]) is is_given
