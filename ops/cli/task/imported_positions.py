@@ -4,13 +4,17 @@ here."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import click
 from kazoo.client import KazooClient
 
+from cdcbus.plugins.errors import PositionError
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.tasks.local.state_file import StateFile
-from cdcbus.tasks.local.stores import FilePositions, set_position
+from cdcbus.tasks.local.stores import FilePositions, FileSnapshots, set_position
 from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.position.history import (
     Change,
@@ -43,6 +47,10 @@ def set_imported(client: KazooClient, task_id: str, texts: Mapping[str, str]) ->
             chosen[swimlane] = text
     if not chosen:
         return
+    for swimlane in filter(lambda each: _is_of_binlog(chosen[each]), chosen):
+        # porter has sent rows of its tables, which a snapshot would add once more where they have
+        # no key. First, as a task can start as soon as it has a position.
+        ZooKeeperSnapshots(client, task_id, swimlane).note_live(True)
     set_positions(client, task_id, chosen, before, operator(), HOW)
     for swimlane, text in chosen.items():
         _print_replaced(task_id, swimlane, before.get(swimlane), text)
@@ -59,8 +67,17 @@ def set_imported_in_file(state: StateFile, task_id: str, texts: Mapping[str, str
         if old and store.written is not None:
             _print_kept(task_id, swimlane, old, text, "the task has run here")
             continue
+        if _is_of_binlog(text):
+            FileSnapshots(state, swimlane).note_live(True)
         set_position(state, swimlane, text)
         _print_replaced(task_id, swimlane, old, text)
+
+
+def _is_of_binlog(text: str) -> bool:
+    with suppress(PositionError):
+        BinlogPosition.from_json(text)
+        return True
+    return False
 
 
 def _is_moved(text: str | None, changes: list[Change]) -> bool:

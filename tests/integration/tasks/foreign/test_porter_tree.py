@@ -170,11 +170,11 @@ def test_a_killed_import_into_files_leaves_no_task_without_its_position_and_sour
 
     left = [0]
     monkeypatch.setattr(os, "fsync", fsync)
-    for allowed in range(11):
+    for allowed in range(13):
         left[0] = allowed
         folder = tmp_path / str(allowed)
         folder.mkdir()
-        imported("127.0.0.1:1", "--porter", porter, "--output", folder, code=int(allowed < 10))
+        imported("127.0.0.1:1", "--porter", porter, "--output", folder, code=int(allowed < 12))
         for task in ("242", "7"):
             if (folder / f"{task}.properties").exists():
                 assert (folder / f"{task}.positions.json").exists()
