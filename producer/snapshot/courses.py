@@ -41,6 +41,11 @@ _NOT_READ_AGAIN: Final = (
     "the task's filter left %s out for a while, and changes of its rows are missing: read it again "
     "(cdcbus snapshot start %s --table %s)"
 )
+_MAY_BE_PART: Final = (
+    "of %s the rows of a condition were read last, by another version of cdcbus, which did not "
+    "note whether all had been read before, so the table is not read now. If they had not: cdcbus "
+    "snapshot start %s --table %s"
+)
 _OF_BOTH_SIDES: Final = (
     "the task now leaves out what came from the other side: a snapshot would send such rows back, "
     "older than on that side"
@@ -119,7 +124,7 @@ class Course:
             where=was.where,
             has_held_back=was.has_held_back,
             is_unconfirmed=was.is_unconfirmed,
-            was_whole=bool(was.where) and was.is_whole,
+            was_whole=was.whole_before_part if was.where else False,
         )
         self.selected, self.tries = None, 0
         self.rewind(None)
@@ -174,6 +179,8 @@ class Courses:
                 self._by_table[table] = Course(table, found, found.after)
                 if found.reason.startswith(_FILTERED) and not self._is_for_snapshots:
                     LOG.warning(_NOT_READ_AGAIN, table, task.task_id, table)
+                if found.may_be_part and self._is_for_snapshots:
+                    LOG.warning(_MAY_BE_PART, table, task.task_id, table)
             elif found.state in (*UNFINISHED, TableState.PAUSED, TableState.DONE):
                 LOG.warning("%s: %s", table, _FILTERED)
                 if found.may_be_in_kafka:
@@ -353,7 +360,7 @@ class Courses:
         elif course.state is TableState.DROPPED:
             if course.progress.reason.startswith(_FILTERED) and not is_sure:
                 return None
-        elif not is_sure or not (course.state in PENDING or course.progress.is_part):
+        elif not is_sure or not (course.state in PENDING or _lacks_rows(course.progress)):
             return None
         # What is yet to be acknowledged would bring the former condition back.
         course.sent.clear()
@@ -418,7 +425,7 @@ class Courses:
             where=where,
             has_held_back=was.has_held_back,
             is_unconfirmed=is_unconfirmed,
-            was_whole=bool(where) and was.is_whole,
+            was_whole=was.whole_before_part if where else False,
         )
         course = self._by_table[table] = Course(table, progress, by=by)
         self.set(course, TableState.WAITING)
@@ -426,6 +433,11 @@ class Courses:
             # Of one that was paused: what it held back may not be among what is read now.
             self.set(course, TableState.FAILED, _CHANGED)
         return course
+
+
+def _lacks_rows(progress: TableProgress) -> bool:
+    """Whether it is done, and rows may be missing."""
+    return progress.is_part or progress.may_be_part
 
 
 def _is_begun(progress: TableProgress) -> bool:

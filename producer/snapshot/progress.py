@@ -42,7 +42,8 @@ class TableProgress:
     brought whole. `has_held_back`: changes of the table were not sent, as its rows are yet to be
     read with them. `is_unconfirmed`: the task has sent rows before, and nobody has said that a
     table without a key may be read all the same.
-    `was_whole`: `is_whole` before the rows of `where` were asked for once more."""
+    `was_whole`: `is_whole` before the rows of `where` were asked for once more; None: not known, as
+    of a version that did not say it of a part."""
 
     state: TableState = TableState.WAITING
     rows: int = 0
@@ -60,19 +61,31 @@ class TableProgress:
     is_keyless: bool = False
     has_held_back: bool = False
     is_unconfirmed: bool = False
-    was_whole: bool = False
+    was_whole: bool | None = False
 
     @property
     def is_whole(self) -> bool:
         """Whether all rows of the table were read, not only those of a condition."""
         if self.state is TableState.DROPPED:
             return False
-        return self.was_whole or (self.state is TableState.DONE and not self.where)
+        return self.was_whole is True or (self.state is TableState.DONE and not self.where)
 
     @property
     def is_part(self) -> bool:
         """Whether it is done, and rows for which a condition does not hold were never read."""
-        return self.state is TableState.DONE and not self.is_whole
+        return self.state is TableState.DONE and not self.is_whole and self.was_whole is False
+
+    @property
+    def may_be_part(self) -> bool:
+        """Whether it is done, and nothing says if more than a condition's rows were read."""
+        return self.state is TableState.DONE and not self.is_whole and self.was_whole is None
+
+    @property
+    def whole_before_part(self) -> bool | None:
+        """`was_whole` of a part that is asked for now."""
+        if self.is_whole or self.state is TableState.DROPPED:
+            return self.is_whole
+        return self.was_whole
 
     @property
     def would_come_twice(self) -> bool:
@@ -97,12 +110,17 @@ class TableProgress:
         for name, value in asdict(self).items():
             if value is not False and value not in ("", None, ()):
                 fields[_FIELDS[name]] = value
+        # Said also where it is not, as earlier versions did not say it of a part at all.
+        if self.where and self.was_whole is False:
+            fields[_FIELDS["was_whole"]] = False
         return fields
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> TableProgress:
         """Reads the fields that `to_fields` returns, ignores others. Raises ValueError."""
         known = {name: fields[spelled] for name, spelled in _FIELDS.items() if spelled in fields}
+        if known.get("where"):
+            known.setdefault("was_whole", None)
         try:
             known["state"] = TableState(known["state"])
             for name in ("key", "after", "until") & known.keys():

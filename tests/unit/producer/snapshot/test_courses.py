@@ -261,6 +261,25 @@ def test_a_part_is_all_that_a_task_without_snapshots_reads(world: World) -> None
     assert (world.ids(), world.progress()) == ([], PART)
 
 
+def test_a_part_of_a_version_that_did_not_say_whether_the_table_was_read_whole_is_left_at_that(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.store.tables[ORDERS] = replace(PART, was_whole=None)
+    world.begin()
+    world.run()
+    assert world.ids() == []
+    assert "cdcbus snapshot start 1 --table shop.orders" in caplog.text
+    world.begin()
+    world.wish(WishKind.START, "shop.orders", where="id > 4")()
+    world.run()
+    assert {where for *_, where in world.asked} == {"id > 4"}
+    assert world.progress().may_be_part
+    world.begin()
+    world.wish(WishKind.START, "shop.orders")()
+    world.run()
+    assert world.progress().is_whole
+
+
 @pytest.mark.parametrize("state", [TableState.RUNNING, TableState.PAUSED])
 def test_a_task_for_its_snapshot_only_ends_once_a_part_that_was_begun_is_read_whole(
     world: World, state: TableState

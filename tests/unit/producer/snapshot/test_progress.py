@@ -20,6 +20,19 @@ def test_progress_is_read_as_it_was_written() -> None:
     assert TableProgress.from_fields(progress.to_fields() | {"schema": "s"}) == progress
 
 
+def test_a_part_says_whether_the_table_was_read_whole_and_one_that_does_not_is_not_known() -> None:
+    """Earlier versions wrote the same for a part of a table that had been read whole, and not."""
+    part = TableProgress(TableState.DONE, 2, where="id > 3")
+    assert part.to_fields()["whole"] is False
+    assert TableProgress.from_fields(part.to_fields()) == part
+    assert part.is_part
+    unknown = TableProgress.from_fields({"state": "done", "rows": 2, "where": "id > 3"})
+    assert (unknown.was_whole, unknown.is_part, unknown.may_be_part) == (None, False, True)
+    assert TableProgress.from_fields(unknown.to_fields()) == unknown
+    whole = TableProgress.from_fields({"state": "done", "rows": 2})
+    assert whole.is_whole and "whole" not in whole.to_fields()
+
+
 @pytest.mark.parametrize(
     "fields",
     [
