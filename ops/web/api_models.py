@@ -192,7 +192,8 @@ class SnapshotOrder(BaseModel):
 
 
 class Node(BaseModel):
-    """`state`: working, draining, drained or away. `tasks`: swimlanes by task."""
+    """`state`: working, draining, drained or away. `tasks`: swimlanes by task. `version`: of
+    cdcbus; empty for one that does not say it."""
 
     node_id: str
     state: str
@@ -206,6 +207,7 @@ class Node(BaseModel):
     tasks: dict[str, list[str]]
     silent_seconds: float | None
     environment: str
+    version: str
 
 
 class Limit(BaseModel):

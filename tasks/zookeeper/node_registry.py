@@ -1,6 +1,6 @@
 """The nodes of the bus in ZooKeeper, under porter's paths.
 
-/datas/node/<id>/lock     the process that is this node; ephemeral
+/datas/node/<id>/lock     the process that is this node, and its version of cdcbus; ephemeral
 /datas/node/<id>/stat     its state, reported every few seconds
 /datas/node/<id>/wanted   what operators want of it: to take tasks (WORKING) or not (SUSPEND), and
                           how many swimlanes at most
@@ -16,6 +16,7 @@ import orjson
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
+from cdcbus import __version__
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
@@ -38,6 +39,7 @@ from cdcbus.tasks.zookeeper.znode import (
 NODES = f"{ROOT}/node"
 TAKING, DRAINED = "WORKING", "SUSPEND"
 ENVIRONMENT = "environment"
+VERSION = "version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class NodeWish:
 class NodeInfo:
     """A node as it reports itself. `is_there`: whether its process runs. `work_limit`: the
     operators', where they have set one. `tasks`: swimlanes by task. `silent_seconds`: since its
-    last report."""
+    last report. `version`: of cdcbus; empty for one that does not say it."""
 
     node_id: str
     is_there: bool
@@ -66,6 +68,7 @@ class NodeInfo:
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     silent_seconds: float | None = None
     environment: str = ""
+    version: str = ""
 
     @property
     def used(self) -> int:
@@ -102,10 +105,25 @@ class BusNodes:
                 found[each] = lock.text(ENVIRONMENT) if ENVIRONMENT in lock.fields else None
         return found
 
+    def versions(self) -> dict[str, str]:
+        """The versions of cdcbus of the running nodes, by name; empty for one that does not say
+        it."""
+        found = {}
+        for each in self.ids():
+            lock = get_node(self.client, f"{NODES}/{each}/lock")
+            if _is_held(lock):
+                found[each] = lock.text(VERSION)
+        return found
+
     def register(self, node_id: str, environment: str = "") -> JsonNode | None:
         """Makes this process the node, of an environment such as `prod`, and returns None; returns
         the holder if another process is the node."""
-        fields = {"nodeId": node_id, ENVIRONMENT: environment, **identity()}
+        fields = {
+            "nodeId": node_id,
+            ENVIRONMENT: environment,
+            VERSION: __version__,
+            **identity(),
+        }
         return take_free(self.client, f"{NODES}/{node_id}/lock", fields)
 
     def unregister(self, node_id: str) -> None:
@@ -158,7 +176,7 @@ class BusNodes:
         put_node(
             self.client,
             f"{NODES}/{node_id}/stat",
-            {"nodeId": node_id, "heartbeat": now(), **identity(), **fields},
+            {"nodeId": node_id, "heartbeat": now(), VERSION: __version__, **identity(), **fields},
         )
 
     def all(self) -> list[NodeInfo]:
@@ -199,6 +217,8 @@ class BusNodes:
             tasks,
             age_seconds(report.text("heartbeat")),
             report.text(ENVIRONMENT),
+            # The report can still be that of the process before.
+            (lock if _is_held(lock) else report).text(VERSION),
         )
 
 
@@ -213,6 +233,20 @@ def left_node_lock(node_id: str) -> str:
     return (
         f"node {node_id} has a lock in a persistent znode, as porter's are, which stays after its "
         f"process's end: delete {NODES}/{node_id}/lock with zkCli if no porter runs as this node"
+    )
+
+
+def mixed_versions(versions: Mapping[str, str]) -> str:
+    """A sentence where nodes, by name, run several versions of cdcbus; else empty."""
+    if len({*versions.values()}) < 2:
+        return ""
+    named = ", ".join(
+        f"{node} {version or 'of an earlier one'}" for node, version in versions.items()
+    )
+    return (
+        f"the running nodes have several versions of cdcbus ({named}), and an older one takes "
+        "tasks without what only a newer one knows of them: end all nodes, then start them with "
+        "one version"
     )
 
 

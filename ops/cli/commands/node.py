@@ -19,7 +19,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo, mixed_versions
 from cdcbus.tasks.zookeeper.status import status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -122,14 +122,17 @@ def _read_setting(bus: BusSettings) -> str:
 @json_option
 @bus_options
 def list_nodes(as_json: bool, bus: BusSettings) -> None:
-    """List all nodes: whether they run, their tasks, how much more they can take."""
+    """List all nodes: whether they run, their tasks, how much more they can take, their
+    versions."""
     with bus_client(bus) as client:
         infos = BusNodes(client).all()
     if as_json:
         print_json(list(map(_as_fields, infos)))
     elif infos:
-        heading = ("node", "state", "swimlanes", "tasks", "host", "health")
+        heading = ("node", "state", "swimlanes", "tasks", "host", "version", "health")
         print_table(heading, list(map(_row, infos)))
+        if mixed := mixed_versions({each.node_id: each.version for each in infos if each.is_there}):
+            click.echo(f"warning: {mixed}", err=True)
     else:
         click.echo(f"no node has ever run at {bus.zookeeper}; start one: cdcbus node run", err=True)
 
@@ -143,7 +146,15 @@ def _row(info: NodeInfo) -> tuple[str, ...]:
     used, tasks = 0, ""
     if info.is_there:
         used, tasks = info.used, ",".join(info.tasks)
-    return info.node_id, info.status, f"{used}/{info.work_limit}", tasks, place, health
+    return (
+        info.node_id,
+        info.status,
+        f"{used}/{info.work_limit}",
+        tasks,
+        place,
+        info.version,
+        health,
+    )
 
 
 def _as_fields(info: NodeInfo) -> dict[str, object]:
@@ -167,6 +178,7 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
     health = f"{found.health or '?'} {found.health_reason}".rstrip()
     click.echo(f"{node_id}: {found.status}{silent}")
     click.echo(f"  process {found.process_id} on {found.host or '?'} ({found.address or '?'})")
+    click.echo(f"  cdcbus {found.version or '?'}")
     click.echo(f"  {found.used} of {found.work_limit} swimlanes, health {health}")
     if found.environment:
         click.echo(f"  environment {found.environment}")

@@ -102,6 +102,24 @@ def test_a_task_that_fails_keeps_its_counts_on_another_node(
     assert ((run.restarts, run.all_restarts), run.restarted_at) == (counts, (5,))
 
 
+def test_a_node_says_once_that_others_have_another_version(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client: Any = MemoryZooKeeper()
+    client.cdcbus_kept_seconds = SESSION_SECONDS
+    node = Node(NodeSettings("n1", 9, Path(), {}), client)
+    node._register(Event())
+    node._look()
+    assert not caplog.messages
+    client.put("/datas/node/n2/lock", {"version": "9.9.9"}, SESSION + 1)
+    client.changed("/datas/node/n2")  # as the parent of the first one below it
+    for _ in range(2):
+        node._reported_at = 0.0
+        node._look()
+    [line] = caplog.messages
+    assert "n2 9.9.9), and an older one takes tasks" in line
+
+
 def test_another_process_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="node n1 is process 5 on other already"):
         register(monkeypatch, 3600.0)

@@ -9,9 +9,17 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.commands import order_limit, order_taking
+from cdcbus.tasks.zookeeper import node_registry
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path, stored_dists
 from cdcbus.tasks.zookeeper.lock import lock_path
-from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeInfo, NodeWish, first_for
+from cdcbus.tasks.zookeeper.node_registry import (
+    NODES,
+    BusNodes,
+    NodeInfo,
+    NodeWish,
+    first_for,
+    mixed_versions,
+)
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas, schema_path
 from cdcbus.tasks.zookeeper.znode import give_up
 from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
@@ -137,6 +145,25 @@ def test_a_node_is_known_by_its_report_and_away_without_its_lock(nodes: BusNodes
     assert nodes.all()[0].status == "draining"
     nodes.put_stat("n1", {"tasks": {}})
     assert nodes.all()[0].status == "drained"
+
+
+def test_running_nodes_of_several_versions_are_named(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_registry, "__version__", "0.1.0")
+    nodes.register("n1")
+    nodes.put_stat("n2", {"tasks": {}})
+    assert mixed_versions(nodes.versions()) == ""
+    monkeypatch.setattr(node_registry, "__version__", "0.2.0")
+    # Its report is that of the process before.
+    nodes.register("n2")
+    assert [(info.node_id, info.version) for info in nodes.all()] == [
+        ("n1", "0.1.0"),
+        ("n2", "0.2.0"),
+    ]
+    assert "versions of cdcbus (n1 0.1.0, n2 0.2.0)" in mixed_versions(nodes.versions())
+    zookeeper.put(f"{NODES}/n0/lock", {"nodeId": "n0"}, owner=5)
+    assert "(n0 of an earlier one, n1 0.1.0, n2 0.2.0)" in mixed_versions(nodes.versions())
 
 
 def test_a_lock_that_porter_has_left_is_no_running_node(
