@@ -17,7 +17,8 @@ class Details:
 
     # As in Mark.
     topic_id: str = ""
-    # Members that another version of cdcbus wrote, as JSON.
+    # Members that another version of cdcbus wrote, as JSON. They are kept beside later offsets,
+    # too: a new member that is true of one offset only must carry that offset, as `last` does.
     others: str = ""
     # The last record before the offset, where known.
     last: Landmark | None = None
