@@ -123,7 +123,7 @@ def test_progress_in_a_state_of_a_newer_cdcbus_is_refused_and_stays(
     with pytest.raises(PositionError, match=r"tables/x has a state .* newer cdcbus: run that one"):
         snapshots.load()
     with pytest.raises(PositionError, match="run that one"):
-        snapshots.has_lost()
+        snapshots.lost()
 
 
 def hurt(zookeeper: Any, path: str, damage: bytes | None) -> None:
