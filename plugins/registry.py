@@ -90,6 +90,14 @@ def make_converter(name: str, time_zone: str = "") -> Converter:
     return converter
 
 
+def make_forwarding_converter(name: str) -> Converter:
+    """As `make_converter`, to write rows that were read from other records: one whose form cannot
+    hold what those did not know refuses it. A source's own rows are written as the source would."""
+    if name == "canalCompat":
+        return CanalCompat(refuses_unknown=True)
+    return make_converter(name)
+
+
 def zone_of(name: str, key: str) -> tzinfo:
     """The zone that a key of the task file names. Raises ConfigError where this machine does not
     know it."""

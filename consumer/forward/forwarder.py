@@ -89,7 +89,7 @@ class Forwarder:
         self._starts: dict[TopicPartition, int] = {}
         self._wanted = ChangeFilter(task, converter, process)
         mapper = Mapper(task.rules, task.named_tables, task.excludes)
-        self._transform = RecordTransform(mapper, config)
+        self._transform = RecordTransform(mapper, config, forwards=True)
         self._outlets: dict[TopicPartition, Outlet] = {}
         self._opening = Lock()
         # The last commits, as far as known. Nothing is sent for a partition whose last commit is

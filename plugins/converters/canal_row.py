@@ -233,7 +233,12 @@ class CanalRow:
 
 class CanalCompat(CanalRow):
     """The `canalCompat` converter: canal's own rendering of values, and only canal's keys. Reads
-    the same records as `canalRow`."""
+    the same records as `canalRow`. `refuses_unknown`: the rows to write were read from other
+    records, see `message`."""
+
+    def __init__(self, zone: tzinfo | None = None, *, refuses_unknown: bool = False) -> None:
+        super().__init__(zone)
+        self._refuses_unknown = refuses_unknown
 
     marks_snapshots = False
 
@@ -245,12 +250,12 @@ class CanalCompat(CanalRow):
 
     def message(self, change: RowChange) -> dict[str, Any]:
         """The message that `to_bytes` writes. Raises ConversionError for an ENUM or SET label that
-        the column's type does not have, and for an UPDATE read from another record that holds only
+        the column's type does not have, and with `refuses_unknown` for an UPDATE that holds only
         some of the old cells. Of a source's own rows canal writes what it does not know as
         unchanged, too."""
         table = change.table
-        unknown = _unknown(table, change.before or (), change.after or ())
-        if unknown and not table.is_described:
+        unknown = _without_old(change.before or (), change.after or ())
+        if unknown and self._refuses_unknown:
             raise ConversionError(
                 f"an UPDATE of {table.id} comes without column {', '.join(unknown)} of the old "
                 "row, which canalCompat can only write as unchanged: write canalRow or oggJson, or "
@@ -336,12 +341,15 @@ def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
     return changed
 
 
+def _without_old(before: Collection[str], after: Collection[str]) -> list[str]:
+    """Of an UPDATE whose images have these columns: those whose old cell is not known; none if the
+    image before has no column, as `old` is null then."""
+    return [name for name in after if name not in before] if before else []
+
+
 def _unknown(table: Table, before: Collection[str], after: Collection[str]) -> list[str]:
-    """Of an UPDATE whose images have these columns: those that a reader would take for unchanged
-    though the image before lacks them; none if it has no column, as `old` is null then."""
-    if not before:
-        return []
-    names = [name for name in after if name not in before]
+    """Those of them that a reader of canalRow would take for unchanged."""
+    names = _without_old(before, after)
     if table.is_described and _is_minimal(table, after):
         return [name for name in names if name in table.key]
     return names

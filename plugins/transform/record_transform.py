@@ -19,7 +19,7 @@ from cdcbus.plugins.kafka.record_key import (
     split_key_change,
 )
 from cdcbus.plugins.kafka.topic_names import topic_of
-from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.registry import make_converter, make_forwarding_converter
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.plan import Plan
@@ -47,12 +47,14 @@ class Written(NamedTuple):
 
 
 class RecordTransform:
-    """The mapper, keys, topics and format of one task. Thread-safe."""
+    """The mapper, keys, topics and format of one task. `forwards`: its rows are read from other
+    records. Thread-safe."""
 
-    def __init__(self, mapper: Mapper, config: PublishConfig) -> None:
+    def __init__(self, mapper: Mapper, config: PublishConfig, *, forwards: bool = False) -> None:
         self._mapper = mapper
         self._config = config
-        self._converter = make_converter(config.converter)
+        make = make_forwarding_converter if forwards else make_converter
+        self._converter = make(config.converter)
         self._ways = lru_cache(maxsize=TABLES)(self._new_ways)
         self._last: tuple[Table, tuple[Way, ...]] | None = None
         # Of each table whose records do not tell of all its columns: as its last insert was.
