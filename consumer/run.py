@@ -215,7 +215,7 @@ class _Running:
             starts = find_starts(task, logs, self.applier, self.stores, reached, passed)
             progress.lose(task.task_id, starts.lost)
             begun, _ = begun_before(logs, starts.offsets, task.converter, is_start=True)
-            self.applier.epochs.begin(begun, starts.offsets)
+            self.applier.epochs.begin(begun, starts.offsets, starts.topic_ids)
             ahead, record_bytes = logs.ahead(starts.offsets)
         if record_bytes:
             self.size.saw(1, record_bytes)

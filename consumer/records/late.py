@@ -35,19 +35,29 @@ class KnownEpochs:
     """Where epochs began in a task's partitions, as far as known. Thread-safe.
 
     A partition that is followed has shown all of them up to where it is applied, from LOOK_BACK
-    offsets before its start on. Another one may have shown more since what is known of it."""
+    offsets before its first start in this process on. Another one may have shown more since what
+    is known of it."""
 
     def __init__(self) -> None:
         self._begun: dict[TopicPartition, Begun] = {}
+        self._topic_ids: Mapping[str, str] = {}
         self._followed: set[TopicPartition] = set()
         self._lock = Lock()
 
     def begin(
-        self, begun: Mapping[TopicPartition, Begun], followed: Iterable[TopicPartition]
+        self,
+        begun: Mapping[TopicPartition, Begun],
+        followed: Iterable[TopicPartition],
+        topic_ids: Mapping[str, str],
     ) -> None:
-        """Replaces everything: a task begins to read, and a topic may have been made anew."""
+        """Adds what partitions have shown before the offsets where a task begins to read. What is
+        known already stays, as a retry looks back less far, except that of topics made anew."""
         with self._lock:
-            self._begun = {}
+            for partition in [*self._begun]:
+                topic = partition.topic
+                if topic_ids.get(topic) != self._topic_ids.get(topic):
+                    del self._begun[partition]
+            self._topic_ids = {**topic_ids}
             self._followed = set(followed)
         for partition, of_partition in begun.items():
             self.add(partition, of_partition)

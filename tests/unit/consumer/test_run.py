@@ -69,6 +69,7 @@ class World:
         self.seen: Mapping[TopicPartition, AppliedOffset] = {}
         self.progress = Progress()
         self.epochs = KnownEpochs()
+        self.topic_ids: dict[str, str] = {}
         monkeypatch.setattr(consumer, "make_applier", lambda *_: self)
         monkeypatch.setattr(consumer, "SparkBeside", lambda *_: self)
         monkeypatch.setattr(consumer, "TopicLogs", lambda *_, **__: self)
@@ -104,7 +105,8 @@ class World:
         self.asked.append("starts")
         reached = given[4]
         self.starts.append(dict(reached))
-        return Starts({ONE: max(self.low, *reached.values(), 100)})
+        offset = max(self.low, *reached.values(), 100)
+        return Starts({ONE: offset}, topic_ids=self.topic_ids)
 
     def _take_over(self, _: Any, __: Any, positions: StoredPositions, starts: Starts) -> None:
         if self.taken and self.wrong_takes:
@@ -359,8 +361,22 @@ def test_who_leads_the_logs_is_asked_before_they_are_compared_with_what_was_read
 def test_epochs_of_each_partition_are_known_from_its_start_on_though_none_was_seen(
     world: World,
 ) -> None:
-    """Each attempt looks anew, as a topic may have been made anew."""
-    world.epochs.begin({ONE: {"1": {"7": 5}}}, ())
+    """Not those of a former topic of the name."""
+    world.epochs.begin({ONE: {"1": {"7": 5}}}, (), {ONE.topic: "former"})
     world.run()
     assert world.epochs.is_followed(ONE)
     assert world.epochs.of(ONE) == {}
+
+
+def test_a_retry_keeps_the_epochs_that_the_process_has_seen(world: World) -> None:
+    """What it finds shortly before its start can be the records of other fetch tasks alone."""
+
+    def learn(_: Progress) -> None:
+        world.epochs.add(ONE, {"1": {"7": 120}})
+        raise TargetUnavailable("deadlock")
+
+    world.topic_ids = {ONE.topic: "id"}
+    world.steps = [learn]
+    world.run()
+    assert len(world.gears) == 2
+    assert world.epochs.of(ONE) == {"1": {"7": 120}}
