@@ -6,7 +6,8 @@ always 0, as there are no batches), then ours: `file`, `pos`, `row` (number in t
 snapshot sends, and `described` (false) where the row was read from a record that does not show all
 columns. Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed columns' values
 before an UPDATE, null where none is known; `unknown` names the columns whose value before is not
-known though `data` has one. The format is canal's `FlatMessage`.
+known though `data` has one, and is there, if only as [], where `data` lacks columns of the table.
+The format is canal's `FlatMessage`.
 
 A record without `txLast` is canal's own: its values are read as canal renders them, see
 `cdcbus.plugins.converters.canal_values`. It has the columns that the source logged after the
@@ -136,7 +137,8 @@ class CanalRow:
         message["database"] = table.id.schema
         if not table.is_described:
             message["described"] = False
-        if unknown := _unknown(table, change.before or (), change.after or ()):
+        unknown = _unknown(table, change.op, change.before or (), change.after or ())
+        if unknown is not None:
             message["unknown"] = unknown
         message |= {
             "es": origin.commit_ms,
@@ -185,7 +187,8 @@ class CanalRow:
         # Fixed text is named after the values on both sides: `to_es` ends before `es`.
         start = '"data":['
         marks = "" if table.is_described else ',"described":false'
-        if unknown := _unknown(table, before, after):
+        unknown = _unknown(table, op, before, after)
+        if unknown is not None:
             marks += f',"unknown":{_json(unknown)}'
         to_es = f'],"database":{database}{marks},"es":'
         gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":{old}'
@@ -347,12 +350,16 @@ def _without_old(before: Collection[str], after: Collection[str]) -> list[str]:
     return [name for name in after if name not in before] if before else []
 
 
-def _unknown(table: Table, before: Collection[str], after: Collection[str]) -> list[str]:
-    """Those of them that a reader of canalRow would take for unchanged."""
-    names = _without_old(before, after)
-    if table.is_described and _is_minimal(table, after):
-        return [name for name in names if name in table.key]
-    return names
+def _unknown(
+    table: Table, op: Op, before: Collection[str], after: Collection[str]
+) -> list[str] | None:
+    """The member `unknown` of a row with these images; None: it has none. An UPDATE of a part of a
+    row has it even where it names nothing, as readers guess without it, see `_old_row`."""
+    if op is not Op.UPDATE or not before:
+        return None
+    unknown = _without_old(before, after)
+    is_part = table.is_described and len(after) < len(table.columns)
+    return unknown if unknown or is_part else None
 
 
 def _is_minimal(table: Table, after: Collection[str]) -> bool:
@@ -455,8 +462,8 @@ def _changes(
         raise ConversionError(f"canalRow record of {table.id}: data is not a list of rows")
     if op is Op.UPDATE and old is not None and not _pairs(old, data):
         raise ConversionError(f"canalRow record of {table.id}: old does not pair with data")
-    unknown = message.get("unknown") or []
-    if not are_names(unknown):
+    unknown = message.get("unknown")
+    if unknown is not None and not are_names(unknown):
         raise ConversionError(f"canalRow record of {table.id}: unknown is not a list of names")
     first = whole_number(message, "row")
     is_last = bool(message.get("txLast"))
@@ -480,17 +487,17 @@ def _changes(
     return changes
 
 
-def _old_row(table: Table, row: Row, old: Row, unknown: Collection[str]) -> Row:
+def _old_row(table: Table, row: Row, old: Row, unknown: Collection[str] | None) -> Row:
     """The row before an UPDATE, from the row after it and the changed columns, without those that
-    are unknown. Where the source has logged only what a statement sets, a column without its old
-    cell was not logged before, except those of the key."""
+    are unknown. None: the record does not say. As earlier versions did not name them of a part of a
+    row, a column without its old cell there counts as not logged before, except those of the key,
+    where the source has logged only what a statement sets."""
     kept = row
     if unknown:
         kept = {name: cell for name, cell in row.items() if name not in unknown}
-    # Of a row in part, earlier versions did not name what is unknown.
     is_part = table.is_described and len(row) < len(table.columns)
-    if is_part and (_is_minimal(table, row) or not (old or unknown)):
-        kept = {name: kept[name] for name in table.key if name in kept}
+    if unknown is None and is_part and (_is_minimal(table, row) or not old):
+        kept = {name: row[name] for name in table.key if name in row}
     return {**kept, **old}
 
 

@@ -64,7 +64,7 @@ def _canal_row(table: Table) -> dict[str, Any]:
         "type": {"enum": [*map(str, Op), *DDL_KINDS]},
     }
     unknown = _about(
-        {"type": "array", "items": {"enum": list(table.names)}, "minItems": 1},
+        {"type": "array", "items": {"enum": list(table.names)}},
         "columns in data whose value before the UPDATE is not known",
     )
     return _object({**members, **_MARKS, "unknown": unknown}, list(members))
