@@ -14,6 +14,7 @@ from cdcbus.tasks.config.keys.topics import (
     TOPIC_RULES,
     is_misread,
     is_regex,
+    plain_tables,
 )
 from cdcbus.tasks.config.keys.types import BYTES, FLAG, NAMES, TEXT
 from cdcbus.tasks.config.settings import Settings
@@ -48,6 +49,13 @@ def publish_config(
 def _topic_rules(settings: Settings) -> tuple[TopicRule, ...]:
     name = "loader.source.dynamicTopic"
     rules = settings.get(name, TOPIC_RULES) or ()
+    for table in plain_tables(settings.get(name, TEXT) or ""):
+        settings.note(
+            name,
+            f"{table!r} is for the table of this name, as in canal; for schemas, where its dot "
+            f"stands for any character, write {table.replace('.', '.{1}')}, and for a schema with "
+            f"a dot in its name {table.replace('.', '[.]')}",
+        )
     for rule in filter(is_misread, rules):
         settings.warn(
             name,

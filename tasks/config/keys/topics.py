@@ -12,7 +12,8 @@ from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.tasks.config.keys.types import ValueType
 
 PRIMARY_KEY = "$pk$"
-_BARE_DOT = re.compile(r"(?<!\[)\.(?![*+?{]|$)")
+_BARE_DOT = re.compile(r"(?<![\[_])\.(?![*+?{]|\.*$)")
+_PLAIN_TABLE = re.compile(r"[^.]+\.[^.]+")
 
 
 def _items(text: str) -> Iterator[str]:
@@ -22,30 +23,44 @@ def _items(text: str) -> Iterator[str]:
 
 def _rules(text: str) -> tuple[TopicRule, ...]:
     rules = []
-    for item in _items(text):
-        # From the right, so that a text without a colon is the regular expression.
-        topic, _, regex = map(str.strip, item.rpartition(":"))
+    for topic, regex in _topics_and_regexes(text):
         if topic and not LEGAL.fullmatch(topic):
             raise ValueError("not a topic")
         if not is_regex(regex):
             raise ValueError("not a regular expression")
         if not regex:
             raise ValueError("no table")
-        if _is_literal(regex):
+        if _is_plain_table(regex):
             regex = regex.replace(".", r"\.")
         # With an escaped dot a rule is for tables, else for schemas, as in canal.
         rules.append(TopicRule(regex, r"\." in regex, topic))
     return tuple(rules)
 
 
-def _is_literal(text: str) -> bool:
-    """Whether canal compares a text with names as it is: its dot is none of a pattern."""
-    return not is_pattern(text) and "$" not in text
+def _topics_and_regexes(text: str) -> Iterator[tuple[str, str]]:
+    for item in _items(text):
+        # From the right, so that a text without a colon is the regular expression.
+        topic, _, regex = item.rpartition(":")
+        yield topic.strip(), regex.strip()
+
+
+def _is_plain_table(regex: str) -> bool:
+    """Whether a rule names SCHEMA.TABLE, which canal compares with names as it is: its dot is none
+    of a pattern. In `shop_.` and `db..` it can only be one."""
+    is_literal = not is_pattern(regex) and "$" not in regex
+    return is_literal and _PLAIN_TABLE.fullmatch(regex) is not None
+
+
+def plain_tables(text: str) -> list[str]:
+    """The tables that rules name without a pattern: one was meant for schemas, if its dot was to
+    stand for any character."""
+    return [regex for _, regex in _topics_and_regexes(text) if _is_plain_table(regex)]
 
 
 def is_misread(rule: TopicRule) -> bool:
     """Whether a rule for schemas looks as if it were meant for tables: one of its dots, which stand
-    for any character, is followed by more of a name. `[.]` is the dot in a schema's own name."""
+    for any character, is followed by more of a name. `[.]` is the dot in a schema's own name,
+    and `_.` is hardly the end of one."""
     return not rule.names_tables and _BARE_DOT.search(rule.regex) is not None
 
 

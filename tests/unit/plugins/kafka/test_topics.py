@@ -14,7 +14,7 @@ from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.kafka.topics import Topics, named_topics
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES, is_misread
+from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES, is_misread, plain_tables
 from cdcbus.tasks.config.keys.types import ValueType
 from tests.support.servers.silent_server import silent_server
 
@@ -53,6 +53,9 @@ def topic(rules: str, table: str) -> str:
         ("a:shop.a-b", "shop.a-b", "a"),
         ("shop.orders_[0-9]+", "shop.orders_7", "rest"),
         ("a:my[.]db", "my.db.orders", "rest"),
+        # dots that end a name are of a pattern for schemas
+        ("a:shop_.", "shop_7.orders", "a"),
+        ("a:db..", "db42.orders", "a"),
     ],
 )
 def test_the_first_rule_that_fits_names_the_topic(rules: str, table: str, expected: str) -> None:
@@ -79,6 +82,9 @@ def test_a_schema_whose_name_has_a_dot_is_named_by_a_pattern() -> None:
         (r"shop\.o.d.rs", False),
         ("shop.orders", False),
         ("shop", False),
+        ("shop_.", False),
+        ("shop_.[0-9]", False),
+        ("db..", False),
     ],
 )
 def test_a_rule_for_schemas_that_looks_like_one_for_tables_is_noticed(
@@ -86,6 +92,11 @@ def test_a_rule_for_schemas_that_looks_like_one_for_tables_is_noticed(
 ) -> None:
     [found] = TOPIC_RULES.read(rule)
     assert is_misread(found) is expected
+
+
+def test_plain_names_of_tables_are_told_from_patterns() -> None:
+    text = r"a: shop.1 , my.db; b:shop\.orders, shop_., db.., shop.o+, shop.x$, shop, a.b.c"
+    assert plain_tables(text) == ["shop.1", "my.db"]
 
 
 @pytest.mark.parametrize("table", ["shop.größe", "shop.a b", "shop." + "x" * 250])
