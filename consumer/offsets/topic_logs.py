@@ -337,19 +337,6 @@ class TopicLogs:
                 ends[partition] = end
         return begins, ends
 
-    def first(self, partition: TopicPartition, offset: int) -> tuple[int, bytes | None] | None:
-        """The first record at or after an offset: when it arrived in Kafka, in epoch milliseconds,
-        and its value. None when none arrives in time."""
-        self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
-        try:
-            message = self._polled(self._consumer, monotonic() + self._ask_seconds)
-        finally:
-            self._consumer.unassign()
-        if message is None or message.error() is not None:
-            return None
-        _, came_ms = message.timestamp()
-        return came_ms, message.value()
-
     def next_record(
         self, partition: TopicPartition, offset: int
     ) -> tuple[int, int, bytes | None] | None:

@@ -17,7 +17,7 @@ from confluent_kafka.admin._config import ConfigResource
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.kafka_admin import answered_bounds
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import BusError, CdcError
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
@@ -139,18 +139,31 @@ class _LoadLag:
     def _seconds(
         self, logs: TopicLogs, offsets: dict[TopicPartition, int], last_came_ms: int
     ) -> float | None:
-        """Seconds since the oldest of the first unapplied records reached Kafka; where Kafka does
-        not return these in time, since the last applied row did. None: unknown."""
+        """Seconds since the oldest of the first unapplied records reached Kafka, also of open
+        transactions; 0 where only aborted ones are left. Where Kafka does not return these in time,
+        since the last applied row did. None: unknown."""
         deadline = time.monotonic() + ASK_SECONDS
         came_ms = []
+        is_complete = True
         for partition, offset in offsets.items():
             # The rest of the partitions is left out rather than the report delayed.
             if time.monotonic() >= deadline:
+                is_complete = False
                 break
-            if record := logs.first(partition, offset):
-                came_ms.append(record[0])
+            try:
+                record = logs.next_record(partition, offset)
+            except BusError:
+                is_complete = False
+                continue
+            if record is None:
+                continue
+            _, first_ms, value = record
+            came_ms.append(first_ms)
+            if value is not None:
                 self._sampled_records += 1
-                self._sampled_bytes += len(record[1] or b"")
+                self._sampled_bytes += len(value)
+        if is_complete and not came_ms:
+            return 0.0
         oldest_ms = min(came_ms, default=last_came_ms)
         if oldest_ms <= 0:
             return None

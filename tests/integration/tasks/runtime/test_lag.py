@@ -134,6 +134,26 @@ def test_a_heartbeat_by_a_clock_that_is_wrong_is_no_lag_at_the_end_of_the_topics
     wait_until(lambda: measure(progress).seconds == 0.0, "no lag at the end of the topic")
 
 
+def test_an_open_transaction_is_a_lag_since_its_own_first_record(load: LoadTask, name: str) -> None:
+    """Not since the last row, which a quiet topic had hours ago; what is aborted is none."""
+    put(load, 0, b"junk")
+    producer = kafka_producer(load.source.servers, {"transactional.id": name})
+    producer.init_transactions(30)
+    measure = lag_meter(load)
+    progress = at(load, 1, 0)
+    progress.total.last_kafka_ms = int((time.time() - 3 * HOUR) * 1000)
+    producer.begin_transaction()
+    came_ms = int((time.time() - HOUR) * 1000)
+    producer.produce(name, b"open", partition=0, timestamp=came_ms)
+    producer.flush(30)
+    wait_until(lambda: measure(progress).records == 1, "the record of the open transaction")
+    wait_until(
+        lambda: HOUR <= (measure(progress).seconds or 0) < 2 * HOUR, "the time of that record"
+    )
+    producer.abort_transaction(30)
+    wait_until(lambda: measure(progress).seconds == 0.0, "no lag before what was aborted")
+
+
 def test_a_fetch_tasks_lag_in_bytes_is_what_the_source_has_written_since(
     source: Database, source_cursor: Cursor, end_of_binlog: Callable[[], BinlogPosition]
 ) -> None:

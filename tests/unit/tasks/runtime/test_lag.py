@@ -10,7 +10,7 @@ import pytest
 from cdcbus.consumer.batch.progress import Progress as LoadProgress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import SourceUnavailable
+from cdcbus.plugins.errors import BusUnavailable, SourceUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -162,13 +162,16 @@ def test_a_place_in_the_binlog_of_another_server_is_not_compared(
 
 
 class Logs:
-    """As TopicLogs: the next record of each partition came an hour ago."""
+    """As TopicLogs: the next record of each partition came an hour ago, and another one cannot be
+    read."""
 
     def __init__(self, *_: object) -> None:
         pass
 
-    def first(self, _partition: TopicPartition, _offset: int) -> tuple[int, bytes]:
-        return int((time.time() - 3600) * 1000), b"record"
+    def next_record(self, partition: TopicPartition, _offset: int) -> tuple[int, int, bytes]:
+        if partition == TWO:
+            raise BusUnavailable("silent")
+        return 10, int((time.time() - 3600) * 1000), b"record"
 
     def close(self) -> None:
         pass
