@@ -121,6 +121,10 @@ class _Running:
     # Where the first attempt begins, and whether in the bulk gear; None for the later ones.
     first: tuple[Starts, bool] | None = None
     is_warned_of_cluster: bool = False
+    # Of attempts that could not take the partitions over: the rules stored before, by topic, and
+    # the warnings about partitions, by what they are about.
+    former_rules: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    warnings: dict[object, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.size = BatchSize(self.task.task_id, self.task.max_records_per_batch)
@@ -132,9 +136,12 @@ class _Running:
         starts, is_bulk = self.first or self.find_start()
         self.first = None
         if not self.applier.is_dry_run:
-            self._warn_of_rules()
-            self._warn_of_partitions(starts)
+            # By what was stored before the first attempt that could not take them over, as that can
+            # have stored a part of the new state.
+            self.former_rules = {**self.positions.rules(), **self.former_rules}
+            self.warnings |= self._partition_warnings(starts)
             take_over(self.task, self.applier, self.positions, starts)
+            self._warn()
         # Only now: an attempt that could not take them over has not come that far.
         self.progress.begin(starts)
         watch = TopicWatch(self.task, starts.topic_ids, self.progress, self.status, self.stop)
@@ -148,11 +155,15 @@ class _Running:
             self._keep_refilled(starts, watch.logs.found)
             raise
 
-    def _warn_of_rules(self) -> None:
+    def _warn(self) -> None:
+        """Logs what has changed since the last start, once the new state is stored."""
         task = self.task
+        for warning in self.warnings.values():
+            LOG.warning("%s", warning)
+        self.warnings = {}
         # A partition that is named, or not any more, keeps its own place.
         now = {name: each for name, each in task.row_rules.items() if name not in BY_PARTITION}
-        for topic, rules in self.positions.rules().items():
+        for topic, rules in self.former_rules.items():
             before = {name: each for name, each in rules.items() if name not in BY_PARTITION}
             warn_of_changes(
                 task.task_id,
@@ -161,10 +172,12 @@ class _Running:
                 f"its place in {topic}",
                 "Compare the target by cdcbus verify, whose --repair sends what it lacks",
             )
+        self.former_rules = {}
 
-    def _warn_of_partitions(self, starts: Starts) -> None:
-        """Warns of partitions that the task does not read any more, once, and of new topics whose
-        records it does not read from the first one."""
+    def _partition_warnings(self, starts: Starts) -> dict[object, str]:
+        """A sentence on partitions that the task does not read any more, and one on each of new
+        topics whose records it does not read from the first one."""
+        warnings: dict[object, str] = {}
         task = self.task
         before = self.positions.rules().values()
         names = {name for rules in before for name in changed(rules, task.row_rules)}
@@ -174,31 +187,24 @@ class _Running:
         left = [*map(str, partitions), *sorted(topics)]
         is_first = starts.by_rule.keys() == starts.offsets.keys()
         if left and (is_first or not names.isdisjoint(BY_PARTITION)):
-            LOG.warning(
-                "task %s does not read %s any more, by %s and %s: what comes there does not reach "
-                "the target. Its place is kept: if it is named again, reading resumes there",
-                task.task_id,
-                ", ".join(left),
-                TOPICS,
-                PARTITIONS,
+            warnings[TOPICS] = (
+                f"task {task.task_id} does not read {', '.join(left)} any more, by {TOPICS} and "
+                f"{PARTITIONS}: what comes there does not reach the target. Its place is kept: if "
+                "it is named again, reading resumes there"
             )
         # Of a task that has read other topics, it is none.
         if is_first and not left:
-            return
+            return warnings
         for partition, low in sorted(starts.by_rule.items()):
             offset = starts.offsets[partition]
             if offset > low:
-                LOG.warning(
-                    "task %s: %s is new to it and begins at offset %d, by the rule for a first "
-                    "start: records from %d on are held and are not applied. To have them, stop "
-                    "the task and run cdcbus offset reset %s --to earliest --topic %s",
-                    task.task_id,
-                    partition,
-                    offset,
-                    low,
-                    task.task_id,
-                    partition.topic,
+                warnings[partition] = (
+                    f"task {task.task_id}: {partition} is new to it and begins at offset {offset}, "
+                    f"by the rule for a first start: records from {low} on are held and are not "
+                    "applied. To have them, stop the task and run cdcbus offset reset "
+                    f"{task.task_id} --to earliest --topic {partition.topic}"
                 )
+        return warnings
 
     def find_start(self) -> tuple[Starts, bool]:
         """Fences the predecessor; returns where to begin, and whether in the bulk gear."""

@@ -13,7 +13,7 @@ import pytest
 from cdcbus.consumer import run as consumer
 from cdcbus.consumer.batch import bulk
 from cdcbus.consumer.batch.progress import Progress
-from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.config import TOPICS, LoadTask, TopicConfig
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import Starts
@@ -29,7 +29,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.task_status import TaskStatus
 
-ONE = TopicPartition("orders", 0)
+ONE, OTHER = TopicPartition("orders", 0), TopicPartition("other", 0)
 TASK = LoadTask(
     "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
 )
@@ -282,6 +282,32 @@ def test_what_could_not_be_taken_over_was_not_reached(world: World) -> None:
     # A target at 100 has lost nothing: it was never told of 200 by the second attempt.
     assert world.starts == [{}, {ONE: 100}, {ONE: 100}]
     assert [starts.offsets for starts in world.taken] == [{ONE: 100}, {ONE: 200}]
+
+
+def test_what_a_start_does_not_read_any_more_is_told_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once the partitions are taken over, also where an attempt that failed has stored a part."""
+    attempts = 0
+
+    def fail_twice(_: Any, __: Any, ___: Any, starts: Starts) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts <= 2:
+            assert "does not read" not in caplog.text
+            raise TargetUnavailable("away")
+        world.taken.append(starts)
+
+    monkeypatch.setattr(consumer, "take_over", fail_twice)
+    monkeypatch.setattr(consumer, "changed", lambda *_: [TOPICS])
+    monkeypatch.setattr(StoredPositions, "rules", lambda _: {"t": {"a": str(attempts)}})
+    rules: list[Mapping[str, str]] = []
+    monkeypatch.setattr(consumer, "warn_of_changes", lambda _, before, *__: rules.append(before))
+    world.seen = {OTHER: AppliedOffset(*OTHER, 9, 1)}
+    world.run()
+    assert attempts == 3
+    assert caplog.text.count(f"does not read {OTHER} any more") == 1
+    assert rules == [{"a": "0"}]
 
 
 def test_after_an_error_a_backlog_is_for_spark_at_once(world: World) -> None:
