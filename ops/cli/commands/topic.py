@@ -382,23 +382,38 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     usable position, or one that Kafka does not hold.
     """
     rows: list[dict[str, Any]] = []
+    sentences: list[str] = []
     for word in words:
-        rows += _lag(word, bus)
+        task, of_task = _lag(word, bus)
+        rows += of_task
+        sentences += _not_held(task, of_task)
     print_rows(rows, as_json)
-    for row in rows:
-        if row["records"] is None and row["next"] is not None:
-            click.echo(
-                f"task {row['task']}: Kafka holds {row['topic']}[{row['partition']}] from offset "
-                f"{row['first']} to {row['end']}, and the task is at {row['next']}: its records "
-                "expired, or the topic was restored or made anew. Unless its target is further on, "
-                "the task refuses to start, and says how to go on",
-                err=True,
-            )
+    for sentence in sentences:
+        click.echo(sentence, err=True)
     if any(row["records"] is None for row in rows):
         sys.exit(1)
 
 
-def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
+def _not_held(task: LoadTask, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yields a sentence for each partition where Kafka does not hold the task's position."""
+    for row in rows:
+        if row["records"] is not None or row["next"] is None:
+            continue
+        what = "the task refuses to start, and says how to go on"
+        if task.allow_offset_reset:
+            what = (
+                f"the task goes on from offset {row['first']}, as consumer.source.allowOffsetReset "
+                "allows, and what came before does not come; it refuses a topic that was made anew"
+            )
+        yield (
+            f"task {row['task']}: Kafka holds {row['topic']}[{row['partition']}] from offset "
+            f"{row['first']} to {row['end']}, and the task is at {row['next']}: its records "
+            "expired, or the topic was restored or made anew. Unless its target is further on, "
+            f"{what}"
+        )
+
+
+def _lag(word: str, bus: BusSettings) -> tuple[LoadTask, list[dict[str, Any]]]:
     from cdcbus.consumer.config import LoadTask
     from cdcbus.ops.services.topic_lag import lag_rows
     from cdcbus.tasks.zookeeper.position.znodes import stored_positions
@@ -411,4 +426,4 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
         )
     with bus_client(bus) as client:
         stored = stored_positions(client, task.task_id)
-    return lag_rows(task, stored)
+    return task, [*lag_rows(task, stored)]

@@ -244,11 +244,20 @@ def test_the_lag_of_a_task_is_told_in_records_and_seconds(
     assert (done["records"], done["seconds"]) == (0, 0)
 
 
+@pytest.mark.parametrize("is_reset", [False, True])
 @pytest.mark.parametrize(("next_offset", "removed"), [(1, 2), (9, 0)])
 def test_a_position_that_kafka_does_not_hold_has_no_lag(
-    kafka: str, zookeeper: str, topic: str, task: Path, next_offset: int, removed: int
+    kafka: str,
+    zookeeper: str,
+    topic: str,
+    task: Path,
+    next_offset: int,
+    removed: int,
+    is_reset: bool,
 ) -> None:
     """It would be none at all, as no record comes from there."""
+    with task.open("a") as file:
+        file.write(f"consumer.source.allowOffsetReset={str(is_reset).lower()}\n")
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.delete_records([TopicPartition(topic, 0, removed)])[TopicPartition(topic, 0)].result(30)
     client = connect(zookeeper)
@@ -265,6 +274,8 @@ def test_a_position_that_kafka_does_not_hold_has_no_lag(
     assert (lost["records"], lost["seconds"], done["records"]) == (None, None, 0)
     assert result.exit_code == 1
     assert f"from offset {removed} to 4, and the task is at {next_offset}" in result.stderr
+    assert ("the task refuses to start" in result.stderr) is not is_reset
+    assert (f"the task goes on from offset {removed}, as" in result.stderr) is is_reset
 
 
 def test_a_task_says_where_its_topic_is_and_how_it_is_read(task: Path, topic: str) -> None:
