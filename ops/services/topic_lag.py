@@ -11,7 +11,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import chosen_partitions
 from cdcbus.ops.services.topics import access_of
 from cdcbus.plugins.errors import PositionError
-from cdcbus.plugins.kafka.topic_log import TopicLog, first_times
+from cdcbus.plugins.kafka.topic_log import TopicLog, end_offsets, first_times
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.zookeeper.position.znodes import position_path
 
@@ -33,7 +33,7 @@ def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, An
                 first, end = bounds[partition]
                 if next_offset is not None and first <= next_offset < end:
                     behind[partition] = next_offset
-            times = first_times(log, topic, behind)
+            times = first_times(log, topic, behind, end_offsets(bounds))
             now_ms = time.time_ns() // 1_000_000
             for partition in chosen:
                 first, end = bounds[partition]

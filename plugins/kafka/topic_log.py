@@ -236,13 +236,14 @@ def unread(offsets: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int
     return {number: offset for number, offset in offsets.items() if offset < ends[number]}
 
 
-def first_times(log: TopicLog, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
-    """Partition -> when the record at an offset, or the next one after it, was written (epoch
-    milliseconds)."""
+def first_times(
+    log: TopicLog, topic: str, offsets: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, int]:
+    """Partition -> when the record at an offset, or the next one after it and before the end, was
+    written (epoch milliseconds)."""
     found: dict[int, int] = {}
     for partition, offset in offsets.items():
-        _, end = log.bounds(topic)[partition]
-        first = next(log.records(topic, {partition: offset}, {partition: end}), None)
+        first = next(log.records(topic, {partition: offset}, ends), None)
         if first is not None:
             found[partition] = first.time_ms
     return found
