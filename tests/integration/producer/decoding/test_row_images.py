@@ -93,10 +93,11 @@ def test_a_column_that_was_not_logged_is_not_in_the_record(
 @pytest.mark.parametrize(
     ("image", "statement", "old", "unknown"),
     [
-        ("MINIMAL", "UPDATE t SET name = 'b'", {"id": "1"}, None),
+        ("MINIMAL", "UPDATE t SET name = 'b'", {"id": "1"}, ["name"]),
         ("MINIMAL", "UPDATE t SET id = 1, name = 'b', n = 8", {}, ["name", "n"]),
         ("MINIMAL", "REPLACE t VALUES (1, 'b', 8, 'other')", {}, ["name", "n", "body"]),
         ("NOBLOB", "UPDATE t SET body = 'other'", {}, ["body"]),
+        ("NOBLOB", "UPDATE t SET name = 'b'", {"name": "a"}, []),
         ("FULL", "UPDATE t SET body = 'other'", {"body": "long"}, None),
     ],
 )
