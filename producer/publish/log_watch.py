@@ -146,14 +146,17 @@ class LogWatch:
         self._logs[topic].sent -= 1
 
     def committed(self) -> None:
-        """Notes the end of a transaction. The mark that it leaves in each partition is certain only
-        when the next one has ended."""
+        """Notes the end of a transaction, before anything is sent in the next one: Kafka has what
+        was sent. The mark that it leaves in each partition is certain only when the next one has
+        ended."""
         for topic in self._ended:
             # In this order, as `_can_have_added` may run meanwhile.
             self._logs[topic].sent += 1
             self._logs[topic].open_marks -= 1
         self._unacknowledged |= self._ended
         self._ended, self._open = self._open, set()
+        # Not left to `look`: under load more is on its way each time.
+        self._acknowledge()
 
     def restart(self) -> None:
         """Notes that what was sent and is not acknowledged may never come."""
@@ -168,10 +171,7 @@ class LogWatch:
         """Compares what Kafka has answered, and asks again when it is time. Must be called about
         once a second. Raises RecordsLost."""
         if self._is_acknowledged():
-            for topic in self._unacknowledged:
-                self._logs[topic].acknowledged = self._logs[topic].sent
-            self._due |= self._unacknowledged
-            self._unacknowledged.clear()
+            self._acknowledge()
         if self._looking is not None:
             thread, look = self._looking
             if thread.is_alive():
@@ -192,6 +192,12 @@ class LogWatch:
             thread = Thread(target=self._ask, args=(look,), name="log-watch", daemon=True)
             thread.start()
             self._looking = thread, look
+
+    def _acknowledge(self) -> None:
+        for topic in self._unacknowledged:
+            self._logs[topic].acknowledged = self._logs[topic].sent
+        self._due |= self._unacknowledged
+        self._unacknowledged.clear()
 
     def _look_first(self, topics: Iterable[str]) -> None:
         """Looks at topics before anything is sent to them, and waits for the answer."""

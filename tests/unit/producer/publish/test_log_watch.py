@@ -244,6 +244,25 @@ def test_a_mark_that_was_seen_before_it_is_certain_does_not_count_twice(brokers:
         assert task.watch.noted()["shop"].records == 1 + 2 * number
 
 
+def test_what_a_transaction_has_brought_is_noted_though_more_is_always_on_its_way(
+    brokers: Brokers,
+) -> None:
+    """As where transactions of the source are larger than what is read at once."""
+    task = Watched(brokers, config=IN_TRANSACTIONS)
+    for number in range(3):
+        task.acknowledge()
+        task.watch.committed()
+        brokers.ends["shop"][0] += number > 0  # its mark
+        task.queue(5)
+        task.look()
+    # Of two transactions, and the mark of the first one.
+    assert task.watch.noted()["shop"].records == 11
+    brokers.ends["shop"] = [0, 10]
+    task.queue()
+    with pytest.raises(RecordsLost):
+        task.look()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_marks_that_come_at_any_time_are_no_loss(brokers: Brokers, seed: int) -> None:
     """Those of a transaction come before the next one has ended."""
@@ -262,7 +281,10 @@ def test_marks_that_come_at_any_time_are_no_loss(brokers: Brokers, seed: int) ->
         written = {choose.randrange(len(brokers.ends["shop"])) for _ in range(choose.randint(0, 3))}
         for partition in written:
             task.send(choose.randint(1, 3), partition=partition)
+            if choose.random() < 0.5:  # more is on its way meanwhile
+                task.queue(choose.randint(1, 3), partition=partition)
             task.look()
+            task.acknowledge()
         while any(mark[0] < number for mark in marks):
             come()
         marks += [(number, partition) for partition in written]
