@@ -63,6 +63,9 @@ class Checkpoint:
         self._stored = progress.position = start
         self._mark = partial(mark_of, task, publisher)
         self._look = publisher.logs.look
+        self._sent = publisher.logs.noted
+        written = positions.written
+        self._noted = written.mark.sent if written and positions.is_own else {}
         self._aside = SavedAside(positions.path)
         # Positions that may be stored, though ZooKeeper has not confirmed it.
         self._unsure: list[str] = []
@@ -125,18 +128,22 @@ class Checkpoint:
         return edge
 
     def _next(self, edge: BinlogPosition | None) -> tuple[str, BinlogPosition | None]:
-        """The position to store, as text and parsed; ("", None) if it is stored already."""
-        if edge is None:
-            return "", None
-        # The number of a save is not part of the place.
-        if replace(edge, batch_id=self._stored.batch_id) == self._stored:
+        """The position to store, as text and parsed; ("", None) if it is stored already, with what
+        the topics were given: rows of a snapshot do not move it."""
+        if edge is None or (self._is_stored(edge) and self._sent() == self._noted):
             return "", None
         edge = replace(edge, batch_id=self._stored.batch_id + 1)
         return edge.to_json(), edge
+
+    def _is_stored(self, edge: BinlogPosition) -> bool:
+        # The number of a save is not part of the place.
+        return replace(edge, batch_id=self._stored.batch_id) == self._stored
 
     def _save(self, edge: BinlogPosition, text: str, mark: Mark) -> None:
         self._positions.save(text, mark)
         # Saves follow each other: no earlier position can still be stored after this one.
         self._unsure = []
+        # A place that is stored again is no headway.
+        self.progress.stored += not self._is_stored(edge)
         self._stored = self.progress.position = edge
-        self.progress.stored += 1
+        self._noted = mark.sent

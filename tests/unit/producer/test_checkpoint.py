@@ -1,0 +1,101 @@
+"""When a position is stored, and what is noted with it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.plugins.contracts import SentLog, Written
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.checkpoint import Checkpoint, noted_logs
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.progress import Progress
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
+
+PLACE = BinlogPosition("bin.000003", 400, batch_id=7)
+TASK = FetchTask(
+    "1",
+    "s",
+    SourceConfig((("h", 1),), "u"),
+    FilterConfig(),
+    PublishConfig("k:1", "shop", "canalRow"),
+    position_interval_seconds=0.0,
+)
+
+
+class World:
+    """A task at a source that is quiet: each edge is the stored one. `given`: what its topic was
+    given."""
+
+    def __init__(self, given: int = 0) -> None:
+        self.node = MemoryNode()
+        self.node.write(Written(PLACE.to_json()))
+        self.given = given
+        logs = SimpleNamespace(noted=self.noted, look=lambda: None)
+        self.publisher: Any = SimpleNamespace(cluster_id="c", logs=logs)
+        self.progress = Progress()
+
+    def noted(self) -> dict[str, SentLog]:
+        return {"shop": SentLog("id", self.given)} if self.given else {}
+
+    def checkpoint(self) -> Checkpoint:
+        """That of the next attempt."""
+        positions = MemoryPositions(self.node)
+        start = BinlogPosition.from_json(positions.load() or "")
+        deliver: Any = SimpleNamespace(
+            **dict.fromkeys(("reached", "settle", "acknowledged", "confirmed")),
+            published=lambda: start,
+            storing=lambda _: None,
+        )
+        return Checkpoint(
+            TASK, positions, deliver, self.publisher, start, self.progress, lambda _: None
+        )
+
+    def found(self) -> dict[str, SentLog]:
+        """What the next process finds."""
+        return dict(noted_logs(TASK, MemoryPositions(self.node), self.publisher))
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_what_a_snapshot_has_sent_is_noted_though_no_position_moves(is_last: bool) -> None:
+    world = World()
+    with world.checkpoint() as checkpoint:
+        world.given = 10
+        if is_last:
+            checkpoint.store()
+        else:
+            checkpoint.store_if_due()
+    assert world.found() == world.noted()
+
+
+def test_a_place_that_is_stored_again_is_no_headway() -> None:
+    world = World()
+    with world.checkpoint() as checkpoint:
+        world.given = 10
+        checkpoint.store()
+        assert checkpoint.stored.batch_id == 8
+    assert world.progress.headway == 0
+
+
+def test_nothing_is_stored_where_nothing_has_changed() -> None:
+    world = World(10)
+    for _ in range(3):
+        with world.checkpoint() as checkpoint:
+            for _ in range(3):
+                checkpoint.store_if_due(is_due=True)
+                checkpoint.store()
+    assert checkpoint.stored.batch_id == 8
+
+
+def test_a_place_that_somebody_has_set_is_stored_with_what_the_topics_have_then() -> None:
+    world = World(10)
+    with world.checkpoint() as checkpoint:
+        checkpoint.store()
+    world.node.set(checkpoint.stored.to_json().encode())
+    assert not world.found()
+    with world.checkpoint() as checkpoint:
+        checkpoint.store()
+    assert world.found() == world.noted()
