@@ -35,9 +35,12 @@ LOOK_SECONDS = 1.0
 # Between two looks at all topics, and at their ids.
 ALL_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
-# How long a leader of an earlier epoch is not believed: it may not know of its successor yet. In a
-# restored cluster epochs are earlier for good.
+# How long a leader of an earlier epoch is not believed: it may not know of its successor yet; nor a
+# broker that knows of fewer partitions than were known. In a restored cluster that is so for good.
 FORMER_LEADER_SECONDS = 60.0
+# How many answers, each by metadata of its own, must say that records are missing: the producer can
+# know of a new partition or leader before the broker does that was asked first.
+CONFIRMING_ANSWERS = 3
 # Of the topics that were written to last: the note is stored with each position.
 MOST_NOTED = 200
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -67,13 +70,25 @@ class _Log:
 
 
 @dataclass(slots=True)
+class _Doubt:
+    """Ends of a topic that are too low, and how many answers have said so."""
+
+    reason: str
+    ends: Mapping[int, Any]
+    answers: int = 0
+
+
+@dataclass(slots=True)
 class _Look:
     """A question about topics, and its answers. `least`: what each was given when it was asked;
-    `most`: what this task can have added to each when the answer came."""
+    `most`: what this task can have added to each when the answer came. `is_of_due`: of those that
+    were written to. `is_doubted`: earlier answers are."""
 
     logs: Mapping[str, _Log]
     least: Mapping[str, int]
     has_ids: bool
+    is_of_due: bool
+    is_doubted: bool
     topics: dict[str, Any] = field(default_factory=dict)
     ends: dict[str, dict[int, Any]] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
@@ -105,6 +120,7 @@ class LogWatch:
         self._unacknowledged: set[str] = set()
         self._open: set[str] = set()
         self._ended: set[str] = set()
+        self._doubts: dict[str, _Doubt] = {}
         self._looking: tuple[Thread, _Look] | None = None
         self._looked_at = self._looked_at_all = 0.0
         self._is_refused = False
@@ -187,7 +203,8 @@ class LogWatch:
             self._due |= self._logs.keys()
         if self._due:
             self._looked_at = now
-            look = self._question(self._due, has_ids=is_of_all)
+            has_ids = is_of_all or bool(self._doubts)
+            look = self._question(self._due, has_ids=has_ids, is_of_due=not is_of_all)
             self._due = set()
             thread = Thread(target=self._ask, args=(look,), name="log-watch", daemon=True)
             thread.start()
@@ -203,21 +220,32 @@ class LogWatch:
         """Looks at topics before anything is sent to them, and waits for the answer."""
         for topic in topics:
             self._logs.setdefault(topic, _Log())
-        if self._has_begun:
-            look = self._question(topics, has_ids=True)
-            # The last rows of a task that stops still go to their topics.
-            stop = Event() if self._stop.is_set() else self._stop
-            asked(lambda: self._ask(look), self._config.servers, stop)
-            self._compare(look)
+        if not self._has_begun:
+            return
+        # The last rows of a task that stops still go to their topics.
+        stop = Event() if self._stop.is_set() else self._stop
+        for number in range(CONFIRMING_ANSWERS):
+            if number:
+                topics = [topic for topic in topics if topic in self._doubts]
+                if not topics:
+                    break
+                stop.wait(LOOK_SECONDS)
+            self._look_now(topics, stop)
 
-    def _question(self, topics: Iterable[str], *, has_ids: bool) -> _Look:
+    def _look_now(self, topics: Iterable[str], stop: Event) -> None:
+        look = self._question(topics, has_ids=True, is_of_due=False)
+        asked(lambda: self._ask(look), self._config.servers, stop)
+        self._compare(look)
+
+    def _question(self, topics: Iterable[str], *, has_ids: bool, is_of_due: bool) -> _Look:
         logs = {topic: self._logs[topic] for topic in topics}
-        return _Look(logs, {topic: log.least for topic, log in logs.items()}, has_ids)
+        least = {topic: log.least for topic, log in logs.items()}
+        return _Look(logs, least, has_ids, is_of_due, bool(self._doubts))
 
     def _ask(self, look: _Look) -> None:
         """Fills in what Kafka answers."""
         with suppress(KafkaException):
-            admin = self._client()
+            admin = self._client(is_new=look.is_doubted)
             if look.has_ids:
                 described = admin.describe_topics(
                     TopicCollection([*look.logs]), request_timeout=ANSWER_SECONDS
@@ -245,12 +273,13 @@ class LogWatch:
                 # Without new metadata the client would query the old leader for minutes.
                 admin.list_topics(timeout=ANSWER_SECONDS)
 
-    def _client(self) -> AdminClient:
+    def _client(self, *, is_new: bool) -> AdminClient:
         certificates = written_at(self._options)
-        if self._admin is None or certificates != self._certificates:
-            self._admin = AdminClient(dict[str, Any](self._options), logger=LIBRARY_LOG)
-            self._certificates = certificates
-        return self._admin
+        admin = self._admin
+        if admin is None or is_new or certificates != self._certificates:
+            admin = AdminClient(dict[str, Any](self._options), logger=LIBRARY_LOG)
+            self._admin, self._certificates = admin, certificates
+        return admin
 
     def _answered(
         self, answers: Mapping[Any, Future[Any]], read: Callable[[Future[Any]], Any]
@@ -274,13 +303,16 @@ class LogWatch:
 
     def _compare(self, look: _Look) -> None:
         """Takes over what Kafka has answered. Raises RecordsLost."""
+        now = monotonic()
         for topic, found in look.topics.items():
-            log, topic_id = look.logs[topic], id_of(found)
-            if log.topic_id and topic_id and topic_id != log.topic_id and log.least:
+            log, topic_id, count = look.logs[topic], id_of(found), len(found.partitions)
+            is_other = bool(log.topic_id and topic_id and topic_id != log.topic_id)
+            if is_other and log.least:
                 raise self._lost(topic, "the topic was deleted and created again")
             log.topic_id = topic_id or log.topic_id
-            log.partitions = len(found.partitions)
-        now = monotonic()
+            is_old = now - log.seen_at >= FORMER_LEADER_SECONDS
+            if is_other or is_old or count > log.partitions:
+                log.partitions = count
         unanswered = set()
         for topic, log in look.logs.items():
             ends = look.ends.get(topic, {})
@@ -298,18 +330,40 @@ class LogWatch:
             if len(ends) < log.partitions:
                 unanswered.add(topic)
                 continue
+            if self._is_doubtful(topic, look):
+                continue
             given = sum(end.offset for end in ends.values())
-            least = look.least[topic]
-            if given < least:
-                raise self._lost(topic, f"{given} instead of at least {least}")
             log.ends, log.seen_at = ends, now
             log.surplus = max(log.surplus, given - look.most[topic])
-            if not look.has_ids:
+            if look.is_of_due:
                 # Behind the others, by which `noted` chooses.
                 self._logs[topic] = self._logs.pop(topic)
         # Among all topics there can be some that were deleted for good.
-        if not look.has_ids:
+        if look.is_of_due:
             self._due |= unanswered
+        self._due |= self._doubts.keys()
+
+    def _is_doubtful(self, topic: str, look: _Look) -> bool:
+        """Whether the ends of a topic are too low by answers that are not confirmed yet. Raises
+        RecordsLost once they are."""
+        ends, least, doubt = look.ends[topic], look.least[topic], self._doubts.get(topic)
+        given = sum(end.offset for end in ends.values())
+        # Where leaders say their epoch, only by these: other writers can have added as many records
+        # meanwhile as are missing.
+        has_epochs = all(end.leader_epoch is not None for end in ends.values())
+        is_refuted = given >= least and not has_epochs
+        if doubt is not None and (is_refuted or _are_newer(ends, doubt.ends)):
+            doubt = None
+        if doubt is None:
+            self._doubts.pop(topic, None)
+            if given >= least:
+                return False
+            doubt = _Doubt(f"{given} instead of at least {least}", ends)
+            self._doubts[topic] = doubt
+        doubt.answers += topic in look.topics
+        if doubt.answers >= CONFIRMING_ANSWERS:
+            raise self._lost(topic, doubt.reason)
+        return True
 
     def _lost(self, topic: str, reason: str) -> RecordsLost:
         return records_lost(self._config.servers, topic, reason)
@@ -329,3 +383,8 @@ def _are_of_former_leader(before: Mapping[int, Any], now: Mapping[int, Any]) -> 
         if None not in (known, end.leader_epoch) and end.leader_epoch < known:
             return True
     return False
+
+
+def _are_newer(now: Mapping[int, Any], before: Mapping[int, Any]) -> bool:
+    """Whether a partition was added, or the leader of one is of a later epoch."""
+    return len(now) > len(before) or _are_of_former_leader(now, before)

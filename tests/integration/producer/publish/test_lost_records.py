@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected, RecordsLost
 from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.config import DdlConfig
+from cdcbus.producer.publish import log_watch
 from tests.integration.producer.reading import fetch_task, position
-from tests.integration.producer.running import Running
+from tests.integration.producer.running import Running, high_watermark
 from tests.support.servers.private_broker import private_broker
 from tests.support.topics.committed import committed_canal
 from tests.support.topics.new_topics import create_topics
@@ -134,3 +136,33 @@ def test_a_task_notices_at_its_start_what_kafka_has_lost_meanwhile(
         ):
             running.ends()
         assert not committed_canal(broker.address, name)
+
+
+def test_records_in_partitions_that_were_added_meanwhile_are_not_missed(
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    positions: PositionStore,
+    kafka: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The task learns of them when it sends DDL to each, before it looks at their ends."""
+    monkeypatch.setattr(log_watch, "LOOK_SECONDS", 0.0)
+    topics = AdminClient({"bootstrap.servers": kafka})
+    create_topics(topics, NewTopic(name, 1, 1))
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    positions.save(position(source_cursor).to_json())
+    task = replace(fetch_task(source, name, servers=kafka), ddl=DdlConfig(definitions=True))
+    with Running(task, positions) as running:
+        for number in range(1, 4):
+            source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+            running.until_stored(position(source_cursor))
+        topics.create_partitions([NewPartitions(name, 8)])[name].result(30)
+        source_cursor.execute("ALTER TABLE t COMMENT 'a'")
+        for number in range(4, 10):
+            source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+            running.until_stored(position(source_cursor))
+    written = positions.written
+    assert written is not None
+    ends = sum(high_watermark(kafka, name, number) for number in range(8))
+    assert written.mark.sent[name].records == ends > 9

@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from threading import Event
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from cdcbus.plugins.contracts import SentLog
 from cdcbus.plugins.errors import RecordsLost
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.publish import log_watch
-from cdcbus.producer.publish.log_watch import MOST_NOTED, LogWatch
+from cdcbus.producer.publish.log_watch import CONFIRMING_ANSWERS, MOST_NOTED, LogWatch
 
 CONFIG = PublishConfig("k:1", "shop", "canalRow", dead_letter_topic="letters")
 IN_TRANSACTIONS = replace(CONFIG, transactional_id="task-1")
@@ -46,7 +47,11 @@ class Brokers:
 
     ends: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     ids: dict[str, str] = field(default_factory=dict)
-    epoch: int = 5
+    epoch: int | None = 5
+    # How many answers still come from a broker that knows of this many partitions only.
+    behind: tuple[int, int] = (0, 0)
+    # How many clients still ask a former leader, and the ends and the epoch that it knows.
+    cut_off: tuple[int, Mapping[str, list[int]], int | None] = (0, {}, 0)
     # Topics whose leader changes: then the client answers without an error.
     without_offset: set[str] = field(default_factory=set)
     errors: dict[str | tuple[str, int], int] = field(default_factory=dict)
@@ -58,7 +63,12 @@ class Brokers:
         return {topic: answer(self._described(topic)) for topic in topics.topic_names}
 
     def _described(self, topic: str) -> object:
-        partitions = [SimpleNamespace(id=number) for number in range(len(self.ends[topic]))]
+        count = len(self.ends[topic])
+        answers, known = self.behind
+        if answers:
+            count = min(count, known)
+            self.behind = answers - 1, known
+        partitions = [SimpleNamespace(id=number) for number in range(count)]
         topic_id = self.ids.get(topic, f"id of {topic}")
         found = SimpleNamespace(topic_id=topic_id, partitions=partitions)
         return self.errors.get(topic, found)
@@ -76,12 +86,21 @@ class Brokers:
         if number >= len(ends):
             return KafkaError.UNKNOWN_TOPIC_OR_PART
         found = SimpleNamespace(offset=ends[number], leader_epoch=self.epoch)
+        clients, former, epoch = self.cut_off
+        if clients and number < len(former[topic]):
+            found = SimpleNamespace(offset=former[topic][number], leader_epoch=epoch)
         if topic in self.without_offset:
             found.offset = OFFSET_INVALID
         return self.errors.get((topic, number), self.errors.get(topic, found))
 
     def list_topics(self, **_: float) -> None:
         """Does nothing."""
+
+    def client(self, *_: object, **__: object) -> Brokers:
+        """A new one, with metadata of its own."""
+        clients, former, epoch = self.cut_off
+        self.cut_off = max(clients - 1, 0), former, epoch
+        return self
 
 
 class Watched:
@@ -112,17 +131,20 @@ class Watched:
         self.acknowledge()
 
     def look(self) -> None:
-        """Asks, and compares the answer."""
+        """Asks, and compares the answer; again where it is doubted."""
         self.watch.look()
-        if self.watch._looking is not None:
-            self.watch._looking[0].join()
-        self.watch.look()
+        for _ in range(CONFIRMING_ANSWERS + 1):
+            if self.watch._looking is not None:
+                self.watch._looking[0].join()
+            self.watch.look()
+            if not self.watch._doubts:
+                break
 
 
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     made = Brokers()
-    monkeypatch.setattr(log_watch, "AdminClient", lambda *_, **__: made)
+    monkeypatch.setattr(log_watch, "AdminClient", made.client)
     monkeypatch.setattr(log_watch, "LOOK_SECONDS", 0.0)
     return made
 
@@ -160,13 +182,76 @@ def test_a_partition_that_ends_earlier_is_noticed_though_others_grow(brokers: Br
         task.look()
 
 
-def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers) -> None:
+def test_records_in_a_partition_that_was_added_since_are_not_missed(brokers: Brokers) -> None:
+    task = Watched(brokers)
+    task.send(3)
+    task.look()
+    brokers.ends["shop"].append(0)
+    # The broker that is asked can learn of it later than the producer.
+    brokers.behind = CONFIRMING_ANSWERS - 1, 2
+    task.send(2, partition=2)
+    task.look()
+    assert task.watch.noted()["shop"].records == 5
+    brokers.ends["shop"] = [0, 3, 0]
+    task.send()
+    with pytest.raises(RecordsLost):
+        task.look()
+
+
+def test_a_partition_of_which_a_broker_does_not_know_is_not_missed(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
+    task = Watched(brokers)
+    task.send(3, partition=1)
+    task.look()
+    brokers.behind = CONFIRMING_ANSWERS + 1, 1
+    for _ in range(CONFIRMING_ANSWERS + 1):
+        task.look()
+    # As where it is another topic, before there were ids.
+    monkeypatch.setattr(log_watch, "FORMER_LEADER_SECONDS", 0.0)
+    brokers.behind = 9, 1
+    with pytest.raises(RecordsLost, match="0 instead of at least 3"):
+        task.look()
+
+
+@pytest.mark.parametrize("epoch", [5, None])
+def test_a_leader_that_was_cut_off_before_its_successor_has_answered_is_not_believed(
+    brokers: Brokers, epoch: int | None
+) -> None:
+    task = Watched(brokers)
+    task.send(3)
+    task.look()
+    brokers.cut_off = CONFIRMING_ANSWERS - 1, deepcopy(brokers.ends), epoch
+    brokers.epoch = epoch and epoch + 1
+    task.send(2)
+    task.look()
+    task.look()
+    assert task.watch.noted()["shop"].records == 5
+    brokers.ends["shop"] = [3, 0]
+    with pytest.raises(RecordsLost):
+        Watched(brokers, task.watch.noted())
+
+
+def test_what_others_write_while_a_loss_is_confirmed_does_not_hide_it(brokers: Brokers) -> None:
+    def write_as_another() -> None:
+        brokers.ends["shop"][1] += 2
+
+    brokers.meanwhile = write_as_another
+    with pytest.raises(RecordsLost, match="2 instead of at least 3"):
+        Watched(brokers, {"shop": SentLog("", 3)})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers, seed: int) -> None:
     """Whatever the order of records, acknowledgements, answers, and new attempts."""
-    chance = random.Random(7)
+    chance = random.Random(seed)
     task = Watched(brokers)
 
     def queue() -> None:
-        task.queue(chance.randrange(3), chance.choice(("shop", "log")), chance.randrange(2))
+        topic = chance.choice(("shop", "log"))
+        # The producer knows of each partition first.
+        task.queue(chance.randrange(3), topic, chance.randrange(len(brokers.ends[topic])))
 
     def write_as_another() -> None:
         brokers.ends["shop"][0] += 1
@@ -183,6 +268,18 @@ def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers) -> None:
     def add_partition() -> None:
         brokers.ends["log"].append(0)
 
+    def fall_behind() -> None:
+        if not task.watch._doubts:
+            brokers.behind = chance.randrange(CONFIRMING_ANSWERS), chance.randint(1, 3)
+
+    def cut_off() -> None:
+        if not (task.watch._doubts or brokers.cut_off[0]):
+            brokers.cut_off = chance.randrange(CONFIRMING_ANSWERS), deepcopy(brokers.ends), epoch()
+            brokers.epoch = epoch() + 1
+
+    def epoch() -> int:
+        return brokers.epoch or 0
+
     def come_meanwhile() -> None:
         queue()
         if chance.randrange(2):
@@ -190,13 +287,15 @@ def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers) -> None:
 
     steps = [queue] * 8 + [task.acknowledge, task.look] * 4
     steps += [write_as_another, be_silent, brokers.errors.clear, begin_anew, add_partition]
-    for _ in range(5_000):
+    steps += [fall_behind, cut_off]
+    for _ in range(2_000):
         brokers.meanwhile = come_meanwhile if chance.randrange(2) else None
         chance.choice(steps)()
         noted = task.watch.noted()
         assert all(log.records <= sum(brokers.ends[topic]) for topic, log in noted.items())
     brokers.meanwhile = None
     brokers.errors.clear()
+    brokers.behind, brokers.cut_off = (0, 0), (0, {}, 0)
     task.acknowledge()
     task.look()
     brokers.ends["shop"][0] -= 1
@@ -431,7 +530,7 @@ def test_a_leader_that_does_not_know_of_its_successor_is_not_believed_at_once(
     task = Watched(brokers)
     task.send(3)
     task.look()
-    brokers.epoch -= 1
+    brokers.epoch = 4
     brokers.ends["shop"] = [2, 0]
     task.watch.sending("shop", 0)
     task.look()
