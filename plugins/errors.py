@@ -148,7 +148,11 @@ class BusRejected(BusError):
 
 
 class RecordsLost(BusRejected):
-    """Kafka lacks records that it had acknowledged."""
+    """Kafka lacks records of `topic` that it had acknowledged."""
+
+    def __init__(self, sentence: str, topic: str = "") -> None:
+        super().__init__(sentence)
+        self.topic = topic
 
 
 class SparkUnavailable(CdcError):

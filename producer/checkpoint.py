@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
 from cdcbus.plugins.contracts import Mark, PositionStore, SentLog
-from cdcbus.plugins.errors import PositionConflict
+from cdcbus.plugins.errors import PositionConflict, PositionError, RecordsLost
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.plugins.transform.rule_digests import changed
@@ -16,6 +18,8 @@ from cdcbus.producer.config import CLUSTER, FetchTask
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
+
+LOG = logging.getLogger(__name__)
 
 
 def mark_of(task: FetchTask, publisher: KafkaPublisher) -> Mark:
@@ -34,6 +38,45 @@ def noted_logs(
         return {}
     is_changed = changed(written.mark.rules, task.rules_at(publisher.cluster_id))
     return {} if CLUSTER in is_changed else written.mark.sent
+
+
+@contextmanager
+def noting_losses(
+    task: FetchTask, positions: PositionStore, publisher: KafkaPublisher
+) -> Iterator[None]:
+    """Stores with the position that a topic lacks records, where that is raised: its log grows
+    until the task stops, and by others, so that what it was given would hide that from the next
+    start."""
+    try:
+        yield
+    except RecordsLost as lost:
+        try:
+            _note_loss(lost.topic, task, positions, publisher)
+        except PositionConflict:
+            pass  # somebody has set it meanwhile, as the loss asks for
+        except PositionError as error:
+            LOG.warning(
+                "task %s: the next start may not notice that topic %s lacks records, and then goes "
+                "on without them: %s",
+                task.task_id,
+                lost.topic,
+                error,
+            )
+        raise
+
+
+def _note_loss(
+    topic: str, task: FetchTask, positions: PositionStore, publisher: KafkaPublisher
+) -> None:
+    stored, written = positions.load(), positions.written
+    # What was lost before a place that somebody has set does not count.
+    if stored is None or written is None or not positions.is_own:
+        return
+    mark, lost = written.mark, SentLog.lost()
+    if mark.sent.get(topic) != lost:
+        # The other rules have not led to this place, perhaps.
+        rules = {**mark.rules, CLUSTER: task.rules_at(publisher.cluster_id)[CLUSTER]}
+        positions.save(stored, replace(mark, rules=rules, sent={**mark.sent, topic: lost}))
 
 
 class Checkpoint:

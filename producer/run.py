@@ -30,7 +30,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.rule_digests import warn_of_changes
-from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs
+from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs, noting_losses
 from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.malloc import give_large_blocks_back
 from cdcbus.producer.mapped_tables import check_mapper
@@ -103,8 +103,8 @@ def run(
             stop,
             epoch,
         )
-        publisher.logs.begin(noted_logs(task, positions, publisher))
-        with suppress(_Stopped):
+        with noting_losses(task, positions, publisher), suppress(_Stopped):
+            publisher.logs.begin(noted_logs(task, positions, publisher))
             addresses.first(fetch.look)
             keep_trying(status, fetch.attempt, addresses.done, stop, pause_seconds)
 

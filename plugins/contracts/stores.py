@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,9 @@ class Landmark:
         return [self.offset, self.came_ms]
 
 
+_LOST: Final = "lost"
+
+
 @dataclass(frozen=True, slots=True)
 class SentLog:
     """A topic that a task writes to: its id, empty where unknown, and how many records its
@@ -36,6 +39,16 @@ class SentLog:
 
     topic_id: str
     records: int
+
+    @classmethod
+    def lost(cls) -> SentLog:
+        """One that lacks records, whatever it was given since. To versions that do not know of it,
+        a topic with another id."""
+        return cls(_LOST, 1)
+
+    @property
+    def is_lost(self) -> bool:
+        return self.topic_id == _LOST
 
 
 @dataclass(frozen=True, slots=True)

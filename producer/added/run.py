@@ -28,7 +28,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.added.source import OpenSource, need_added, stored_or_start
-from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs
+from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs, noting_losses
 from cdcbus.producer.config import AddedSource, FetchTask
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
@@ -81,9 +81,10 @@ def run(
             stop,
             epoch,
         )
-        publisher.logs.begin(noted_logs(task, positions, publisher))
-        fetch.look()
-        keep_trying(status, fetch.attempt, lambda: progress.done + progress.stored, stop)
+        with noting_losses(task, positions, publisher):
+            publisher.logs.begin(noted_logs(task, positions, publisher))
+            fetch.look()
+            keep_trying(status, fetch.attempt, lambda: progress.done + progress.stored, stop)
 
 
 @dataclass(slots=True)

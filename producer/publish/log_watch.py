@@ -130,6 +130,8 @@ class LogWatch:
         Raises RecordsLost where one of these lacks records; BusUnavailable when stopped."""
         self._has_begun = True
         for topic, log in noted.items():
+            if log.is_lost:
+                raise self._lost(topic, "which this task noted when it stopped")
             self._logs[topic] = _Log(log.topic_id, surplus=log.records)
         own = {*noted, *named_topics(self._config)}
         self._look_first(own - {self._config.dead_letter_topic})

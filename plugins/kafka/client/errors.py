@@ -196,5 +196,7 @@ def records_lost(servers: str, topic: str, reason: str) -> RecordsLost:
         f"Kafka at {servers} lacks records of topic {topic} that it had acknowledged ({reason}), "
         "as after a restore from a backup, or where a leader was elected that lacked them "
         "(unclean.leader.election.enable). To send them again, set the position to a place before "
-        "that: cdcbus offset reset ID --to PLACE; to go on without them, set the one that is stored"
+        "that: cdcbus offset reset ID --to PLACE; to go on without them, set the one that is "
+        "stored",
+        topic,
     )

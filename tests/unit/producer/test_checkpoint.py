@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cdcbus.plugins.contracts import SentLog, Written
+from cdcbus.plugins.errors import PositionUnavailable, RecordsLost
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.checkpoint import Checkpoint, noted_logs
+from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs, noting_losses
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.progress import Progress
 from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
@@ -53,6 +55,14 @@ class World:
         return Checkpoint(
             TASK, positions, deliver, self.publisher, start, self.progress, lambda _: None
         )
+
+    def lose(self, positions: MemoryPositions) -> None:
+        """Its topic lacks records."""
+        with (
+            pytest.raises(RecordsLost, match="gone"),
+            noting_losses(TASK, positions, self.publisher),
+        ):
+            raise RecordsLost("gone", "shop")
 
     def found(self) -> dict[str, SentLog]:
         """What the next process finds."""
@@ -99,3 +109,40 @@ def test_a_place_that_somebody_has_set_is_stored_with_what_the_topics_have_then(
     with world.checkpoint() as checkpoint:
         checkpoint.store()
     assert world.found() == world.noted()
+
+
+def test_a_loss_is_noted_with_the_stored_place_until_somebody_sets_it() -> None:
+    world = World()
+    rest = SentLog("id", 3)
+    mark = mark_of(TASK, world.publisher)
+    world.node.write(Written(PLACE.to_json(), replace(mark, sent={"rest": rest})))
+    for _ in range(2):
+        world.lose(MemoryPositions(world.node))
+        assert world.found() == {"shop": SentLog.lost(), "rest": rest}
+    assert world.node.node.data.decode() == PLACE.to_json()
+    world.node.set(PLACE.to_json().encode())
+    assert not world.found()
+    # What this place has to do with the loss is not known.
+    world.lose(MemoryPositions(world.node))
+    assert not world.found()
+
+
+def test_a_loss_in_another_cluster_than_before_is_noted_too() -> None:
+    world = World()
+    world.publisher.cluster_id = "former"
+    world.node.write(Written(PLACE.to_json(), mark_of(TASK, world.publisher)))
+    world.publisher.cluster_id = "c"
+    world.lose(MemoryPositions(world.node))
+    assert world.found() == {"shop": SentLog.lost()}
+
+
+def test_a_loss_that_cannot_be_noted_is_still_the_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PositionUnavailable("no ZooKeeper")
+
+    world = World()
+    monkeypatch.setattr(MemoryPositions, "save", refuse)
+    world.lose(MemoryPositions(world.node))
+    assert "may not notice that topic shop lacks records" in caplog.text

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pymysql.cursors import Cursor
@@ -166,3 +167,34 @@ def test_records_in_partitions_that_were_added_meanwhile_are_not_missed(
     assert written is not None
     ends = sum(high_watermark(kafka, name, number) for number in range(8))
     assert written.mark.sent[name].records == ends > 9
+
+
+def test_a_task_that_has_stopped_for_a_loss_does_not_start_though_others_fill_the_topic(
+    source: Database, source_cursor: Cursor, name: str, positions: PositionStore
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    positions.save(position(source_cursor).to_json())
+    lacks = pytest.raises(RecordsLost, match=f"lacks records of topic {name} .* offset reset")
+    with private_broker() as broker:
+        topics = AdminClient({"bootstrap.servers": broker.address})
+        create_topics(topics, NewTopic(name, 1, 1))
+        task = fetch_task(source, name, servers=broker.address)
+        with lacks, Running(task, positions) as running:
+            for number in range(1, 4):
+                source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+                running.until_stored(position(source_cursor))
+            broker.cut(name, 0, 0)
+            broker.start()
+            source_cursor.execute("INSERT INTO t VALUES (4)")
+            running.ends()
+        other = Producer({"bootstrap.servers": broker.address})
+        for _ in range(100):
+            other.produce(name, b"{}")
+        assert other.flush(60) == 0
+        for _ in range(2):
+            with lacks, Running(task, positions) as running:
+                running.ends()
+        positions.save(positions.load() or "")
+        with Running(task, positions) as running:
+            source_cursor.execute("INSERT INTO t VALUES (5)")
+            running.until_stored(position(source_cursor))

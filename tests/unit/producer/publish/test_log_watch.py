@@ -557,6 +557,14 @@ def test_the_next_process_finds_what_is_missing_before_it_sends(brokers: Brokers
     Watched(brokers, {"shop": SentLog("", 3)})
 
 
+def test_a_topic_that_was_noted_as_lacking_records_does_whatever_it_has_by_now(
+    brokers: Brokers,
+) -> None:
+    brokers.ends["shop"] = [1_000, 0]
+    with pytest.raises(RecordsLost, match="lacks records of topic shop"):
+        Watched(brokers, {"shop": SentLog.lost()})
+
+
 def test_topics_that_were_written_to_last_are_noted(brokers: Brokers) -> None:
     task = Watched(brokers)
     for number in range(MOST_NOTED + 5):
