@@ -160,8 +160,11 @@ class LogWatch:
             self._open.add(topic)
 
     def refused(self, topic: str) -> None:
-        """Notes that a record was too large for Kafka."""
-        self._logs[topic].sent -= 1
+        """Notes that a record was too large for Kafka; maybe one of before `restart`, which does
+        not count any more."""
+        log = self._logs[topic]
+        if log.sent > log.acknowledged:
+            log.sent -= 1
 
     def committed(self) -> None:
         """Notes the end of a transaction, before anything is sent in the next one: Kafka has what

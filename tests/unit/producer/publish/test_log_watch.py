@@ -243,8 +243,12 @@ def test_what_others_write_while_a_loss_is_confirmed_does_not_hide_it(brokers: B
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers, seed: int) -> None:
+def test_nothing_is_missed_where_nothing_is_lost(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Whatever the order of records, acknowledgements, answers, and new attempts."""
+    if seed % 2:
+        monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
     chance = random.Random(seed)
     task = Watched(brokers)
 
@@ -252,6 +256,11 @@ def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers, seed: int) ->
         topic = chance.choice(("shop", "log"))
         # The producer knows of each partition first.
         task.queue(chance.randrange(3), topic, chance.randrange(len(brokers.ends[topic])))
+
+    def refuse() -> None:
+        if task.waiting:
+            topic, _ = task.waiting.pop(chance.randrange(len(task.waiting)))
+            task.watch.refused(topic)
 
     def write_as_another() -> None:
         brokers.ends["shop"][0] += 1
@@ -287,7 +296,7 @@ def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers, seed: int) ->
 
     steps = [queue] * 8 + [task.acknowledge, task.look] * 4
     steps += [write_as_another, be_silent, brokers.errors.clear, begin_anew, add_partition]
-    steps += [fall_behind, cut_off]
+    steps += [refuse, fall_behind, cut_off]
     for _ in range(2_000):
         brokers.meanwhile = come_meanwhile if chance.randrange(2) else None
         chance.choice(steps)()
@@ -296,7 +305,7 @@ def test_nothing_is_missed_where_nothing_is_lost(brokers: Brokers, seed: int) ->
     brokers.meanwhile = None
     brokers.errors.clear()
     brokers.behind, brokers.cut_off = (0, 0), (0, {}, 0)
-    task.acknowledge()
+    task.send()
     task.look()
     brokers.ends["shop"][0] -= 1
     task.send()
@@ -410,6 +419,21 @@ def test_records_that_were_dropped_or_refused_are_not_missed(brokers: Brokers) -
     task.watch.refused("shop")
     task.look()
     assert task.watch.noted()["shop"].records == 2
+
+
+def test_a_refusal_that_comes_after_a_new_attempt_does_not_count_twice(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Watched(brokers)
+    task.send(5)
+    task.look()
+    task.queue()
+    task.watch.restart()
+    task.waiting.clear()
+    task.watch.refused("shop")
+    monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
+    task.look()
+    assert task.watch.noted()["shop"].records == 5
 
 
 def test_an_answer_without_an_offset_is_no_loss(brokers: Brokers) -> None:
