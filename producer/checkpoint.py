@@ -11,10 +11,11 @@ from functools import partial
 
 from cdcbus.plugins.contracts import Mark, PositionStore, SentLog
 from cdcbus.plugins.errors import PositionConflict, PositionError, RecordsLost
+from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.plugins.transform.rule_digests import changed
-from cdcbus.producer.config import CLUSTER, FetchTask
+from cdcbus.producer.config import CLUSTER, TOPICS, FetchTask
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
@@ -31,13 +32,21 @@ def noted_logs(
     task: FetchTask, positions: PositionStore, publisher: KafkaPublisher
 ) -> Mapping[str, SentLog]:
     """What the task noted of its topics with the stored position; nothing where somebody has set
-    it, or the topics are those of another cluster. Raises the errors of a position store."""
+    it, or the topics are those of another cluster. Where the task now has other topics: only of
+    those that it names, as the others can be for anything. Raises the errors of a position
+    store."""
     positions.load()
     written = positions.written
     if written is None or not positions.is_own:
         return {}
     is_changed = changed(written.mark.rules, task.rules_at(publisher.cluster_id))
-    return {} if CLUSTER in is_changed else written.mark.sent
+    if CLUSTER in is_changed:
+        return {}
+    noted = written.mark.sent
+    if TOPICS not in is_changed:
+        return noted
+    names = named_topics(task.publish)
+    return {topic: log for topic, log in noted.items() if topic in names or log.is_lost}
 
 
 @contextmanager

@@ -73,6 +73,7 @@ class HeartbeatConfig:
 
 TRUNCATE = "TRUNCATE"
 CLUSTER = "loader.source.servers"
+TOPICS = "loader.source.topic, dynamicTopic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class FetchTask:
             "consumer.skippedOperations": self.left_out,
             "consumer.eventProcessor.className": transform.processor,
             "mapper[i]": transform.rules,
-            "loader.source.topic, dynamicTopic": (publish.topic, publish.topic_rules),
+            TOPICS: (publish.topic, publish.topic_rules),
             "loader.source.partitionKey": (publish.partition_keys, publish.key_rules),
             "loader.source.truncate, consumer.skippedOperations": self.ddl.truncates,
             "consumer.onStatement": self.skips_statements,

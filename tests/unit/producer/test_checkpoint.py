@@ -10,7 +10,7 @@ import pytest
 
 from cdcbus.plugins.contracts import SentLog, Written
 from cdcbus.plugins.errors import PositionUnavailable, RecordsLost
-from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs, noting_losses
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -146,3 +146,14 @@ def test_a_loss_that_cannot_be_noted_is_still_the_error(
     monkeypatch.setattr(MemoryPositions, "save", refuse)
     world.lose(MemoryPositions(world.node))
     assert "may not notice that topic shop lacks records" in caplog.text
+
+
+def test_topics_of_a_task_that_now_has_others_do_not_count_unless_it_names_them() -> None:
+    world = World()
+    sent = {"shop": SentLog("id", 3), "former": SentLog("id", 4), "gone": SentLog.lost()}
+    world.node.write(Written(PLACE.to_json(), replace(mark_of(TASK, world.publisher), sent=sent)))
+    assert world.found() == sent
+    dynamic = replace(TASK.publish, topic_rules=(TopicRule("orders", names_tables=False),))
+    other = replace(TASK, publish=dynamic)
+    found = noted_logs(other, MemoryPositions(world.node), world.publisher)
+    assert found.keys() == {"shop", "gone"}
