@@ -197,6 +197,7 @@ def records_lost(servers: str, topic: str, reason: str) -> RecordsLost:
         "as after a restore from a backup, or where a leader was elected that lacked them "
         "(unclean.leader.election.enable). To send them again, set the position to a place before "
         "that: cdcbus offset reset ID --to PLACE; to go on without them, set the one that is "
-        "stored",
+        "stored. A task with --positions has both in that file: edit position there, or remove "
+        "sent from written",
         topic,
     )

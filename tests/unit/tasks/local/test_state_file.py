@@ -3,6 +3,7 @@ import fcntl
 import multiprocessing
 import os
 import resource
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -11,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from cdcbus.plugins.contracts import Mark, PositionStore
+from cdcbus.plugins.contracts import Mark, PositionStore, SentLog
 from cdcbus.plugins.epoch import epoch_text, epochs
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
@@ -76,6 +77,24 @@ class TestFilePositions(PositionStoreContract):
     @pytest.fixture
     def node(self, file: Path) -> FileHand:
         return FileHand(file)
+
+
+def test_what_topics_were_given_is_removed_by_an_editor(tmp_path: Path) -> None:
+    """As the message of a task says that has stopped for lost records."""
+    file = tmp_path / "positions.json"
+    store = FilePositions(StateFile(file, "1084"), "shop")
+    mark = Mark(rules={"k": "d"}, sent={"t": SentLog.lost()})
+    store.save(POSITION, mark)
+    text = file.read_text()
+    assert text.count('"sent"') == 1
+    fields = orjson.loads(text)
+    del fields["swimlanes"]["shop"]["written"]["sent"]
+    file.write_bytes(orjson.dumps(fields))
+    after = FilePositions(StateFile(file, "1084"), "shop")
+    assert after.load() == POSITION
+    assert after.is_own
+    assert after.written is not None
+    assert after.written.mark == replace(mark, sent={})
 
 
 class TestFileSchemas(SchemaStoreContract):
