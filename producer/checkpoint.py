@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from cdcbus.plugins.contracts import Mark, PositionStore, SentLog
-from cdcbus.plugins.errors import PositionConflict, PositionError, RecordsLost
+from cdcbus.plugins.errors import BusError, PositionConflict, PositionError, RecordsLost
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.saved_aside import SavedAside
@@ -51,16 +51,17 @@ def noted_logs(
 
 @contextmanager
 def noting_losses(
-    task: FetchTask, positions: PositionStore, publisher: KafkaPublisher
+    task: FetchTask, positions: PositionStore, publisher: KafkaPublisher, deliver: Deliveries
 ) -> Iterator[None]:
     """Stores with the position that a topic lacks records, where that is raised: its log grows
     until the task stops, and by others, so that what it was given would hide that from the next
-    start."""
+    start. The position is then the one that Kafka has: an operator who sets the stored one goes on
+    from there."""
     try:
         yield
     except RecordsLost as lost:
         try:
-            _note_loss(lost.topic, task, positions, publisher)
+            _note_loss(lost.topic, task, positions, publisher, deliver)
         except PositionConflict:
             pass  # somebody has set it meanwhile, as the loss asks for
         except PositionError as error:
@@ -75,17 +76,28 @@ def noting_losses(
 
 
 def _note_loss(
-    topic: str, task: FetchTask, positions: PositionStore, publisher: KafkaPublisher
+    topic: str,
+    task: FetchTask,
+    positions: PositionStore,
+    publisher: KafkaPublisher,
+    deliver: Deliveries,
 ) -> None:
     stored, written = positions.load(), positions.written
     # What was lost before a place that somebody has set does not count.
     if stored is None or written is None or not positions.is_own:
         return
     mark, lost = written.mark, SentLog.lost()
-    if mark.sent.get(topic) != lost:
-        # The other rules have not led to this place, perhaps.
-        rules = {**mark.rules, CLUSTER: task.rules_at(publisher.cluster_id)[CLUSTER]}
-        positions.save(stored, replace(mark, rules=rules, sent={**mark.sent, topic: lost}))
+    if mark.sent.get(topic) == lost:
+        return
+    try:
+        newer = deliver.committed(stored)
+    except (BusError, PositionError) as error:
+        LOG.warning("task %s: rows before its end may come again: %s", task.task_id, error)
+    else:
+        stored = newer.to_json() if newer else stored
+    # The other rules have not led to this place, perhaps.
+    rules = {**mark.rules, CLUSTER: task.rules_at(publisher.cluster_id)[CLUSTER]}
+    positions.save(stored, replace(mark, rules=rules, sent={**mark.sent, topic: lost}))
 
 
 class Checkpoint:

@@ -103,7 +103,7 @@ def run(
             stop,
             epoch,
         )
-        with noting_losses(task, positions, publisher), suppress(_Stopped):
+        with noting_losses(task, positions, publisher, deliver), suppress(_Stopped):
             publisher.logs.begin(noted_logs(task, positions, publisher))
             addresses.first(fetch.look)
             keep_trying(status, fetch.attempt, addresses.done, stop, pause_seconds)

@@ -81,7 +81,7 @@ def run(
             stop,
             epoch,
         )
-        with noting_losses(task, positions, publisher):
+        with noting_losses(task, positions, publisher, deliver):
             publisher.logs.begin(noted_logs(task, positions, publisher))
             fetch.look()
             keep_trying(status, fetch.attempt, lambda: progress.done + progress.stored, stop)

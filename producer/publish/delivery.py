@@ -48,6 +48,12 @@ class Deliveries(Protocol):
         store."""
         ...
 
+    def committed(self, own: str) -> BinlogPosition | None:
+        """The position that Kafka has committed since the task stored `own`, which must be as last
+        loaded; None if there is none. Can be called before an attempt, and after a failure. Raises
+        BusRejected, BusUnavailable, PositionError."""
+        ...
+
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         """Notes that everything before `edge` has been sent, and nothing after it. `has_more`:
         whether more has arrived from the source already."""
@@ -102,6 +108,9 @@ class Acknowledgements:
         self._publisher.start()
         self._edge = None
         self._are_waiting = False
+
+    def committed(self, own: str) -> None:
+        """Nothing: only transactions have positions."""
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         self._edge, self._is_published = edge, False
@@ -161,6 +170,14 @@ class Transactions:
         self._forget()
         self._catch_up()
 
+    def committed(self, own: str) -> BinlogPosition | None:
+        found = self._published
+        # Kafka forgets a group's offsets with their topic.
+        if found is None:
+            _, text = self._transaction.committed()
+            found = position_in(text, self._positions.position_version, own)
+        return found and _behind(found, own)
+
     def _catch_up(self) -> None:
         """Brings ZooKeeper's node up to Kafka's position. Writes the node in any case: its new
         version keeps a fenced process from writing it."""
@@ -203,7 +220,7 @@ class Transactions:
             committed = self._newer_than_copy(text, own)
         if committed is None:
             return None
-        return replace(committed, batch_id=BinlogPosition.from_json(stored).batch_id + 1)
+        return _behind(committed, stored)
 
     def _newer_than_copy(self, text: str, own: str) -> BinlogPosition | None:
         """Kafka's position, if it is from after the node, which then comes from an older copy of
@@ -285,6 +302,11 @@ class Transactions:
             self._interval_seconds = min(max(COMMIT_SECONDS, cost_seconds), LONGEST_COMMIT_SECONDS)
             self._committed_records = self._edge_records
         self._published = edge
+
+
+def _behind(position: BinlogPosition, stored: str) -> BinlogPosition:
+    """A position as the one that is stored next."""
+    return replace(position, batch_id=BinlogPosition.from_json(stored).batch_id + 1)
 
 
 def _is_later(one: BinlogPosition, other: BinlogPosition) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdcbus.plugins.contracts import SentLog, Written
-from cdcbus.plugins.errors import PositionUnavailable, RecordsLost
+from cdcbus.plugins.errors import BusUnavailable, PositionUnavailable, RecordsLost
 from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs, noting_losses
@@ -39,6 +39,7 @@ class World:
         logs = SimpleNamespace(noted=self.noted, look=lambda: None)
         self.publisher: Any = SimpleNamespace(cluster_id="c", logs=logs)
         self.progress = Progress()
+        self.newer: BinlogPosition | BusUnavailable | None = None
 
     def noted(self) -> dict[str, SentLog]:
         return {"shop": SentLog("id", self.given)} if self.given else {}
@@ -56,11 +57,18 @@ class World:
             TASK, positions, deliver, self.publisher, start, self.progress, lambda _: None
         )
 
+    def committed(self, own: str) -> BinlogPosition | None:
+        assert own == self.node.node.data.decode()
+        if isinstance(self.newer, BusUnavailable):
+            raise self.newer
+        return self.newer
+
     def lose(self, positions: MemoryPositions) -> None:
         """Its topic lacks records."""
+        deliver: Any = SimpleNamespace(committed=self.committed)
         with (
             pytest.raises(RecordsLost, match="gone"),
-            noting_losses(TASK, positions, self.publisher),
+            noting_losses(TASK, positions, self.publisher, deliver),
         ):
             raise RecordsLost("gone", "shop")
 
@@ -125,6 +133,22 @@ def test_a_loss_is_noted_with_the_stored_place_until_somebody_sets_it() -> None:
     # What this place has to do with the loss is not known.
     world.lose(MemoryPositions(world.node))
     assert not world.found()
+
+
+def test_the_stored_place_is_the_one_that_kafka_has_once_a_loss_is_noted() -> None:
+    world = World()
+    world.newer = replace(PLACE, pos=500, batch_id=8)
+    world.lose(MemoryPositions(world.node))
+    assert world.node.node.data.decode() == world.newer.to_json()
+    assert world.found() == {"shop": SentLog.lost()}
+
+
+def test_a_loss_is_noted_though_kafka_does_not_say_what_it_has() -> None:
+    world = World()
+    world.newer = BusUnavailable("no Kafka")
+    world.lose(MemoryPositions(world.node))
+    assert world.node.node.data.decode() == PLACE.to_json()
+    assert world.found() == {"shop": SentLog.lost()}
 
 
 def test_a_loss_in_another_cluster_than_before_is_noted_too() -> None:

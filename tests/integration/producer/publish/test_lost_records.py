@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from threading import current_thread
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -12,8 +14,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import BusRejected, RecordsLost
+from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
+from cdcbus.plugins.errors import BusRejected, PositionUnavailable, RecordsLost
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import DdlConfig
 from cdcbus.producer.publish import log_watch
@@ -198,3 +200,58 @@ def test_a_task_that_has_stopped_for_a_loss_does_not_start_though_others_fill_th
         with Running(task, positions) as running:
             source_cursor.execute("INSERT INTO t VALUES (5)")
             running.until_stored(position(source_cursor))
+
+
+class Behind:
+    """A store that keeps no position beside the rows."""
+
+    def __init__(self, positions: PositionStore) -> None:
+        self._positions = positions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._positions, name)
+
+    def save(self, text: str, mark: Mark = NO_MARK) -> None:
+        if current_thread().name == "saved-aside":
+            raise PositionUnavailable("no ZooKeeper for now")
+        self._positions.save(text, mark)
+
+
+def test_a_task_in_transactions_that_goes_on_after_a_loss_sends_no_row_twice(
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    positions: PositionStore,
+    kafka: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the place that is stored then, though it was behind Kafka's."""
+    for seconds in ("LOOK_SECONDS", "ALL_SECONDS"):
+        monkeypatch.setattr(log_watch, seconds, 0.0)
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    positions.save(position(source_cursor).to_json())
+    topics = AdminClient({"bootstrap.servers": kafka})
+    create_topics(topics, NewTopic(name, 1, 1))
+    task = fetch_task(source, name, servers=kafka)
+    task = replace(task, publish=replace(task.publish, transactional_id=name))
+
+    def found() -> list[int]:
+        return [int(record["data"][0]["id"]) for record in committed_canal(kafka, name)]
+
+    with (
+        pytest.raises(RecordsLost, match=f"lacks records of topic {name} "),
+        Running(task, Behind(positions)) as running,
+    ):
+        for number in range(1, 4):
+            source_cursor.execute(f"INSERT INTO t VALUES ({number})")
+            running.until(lambda: found() == [*range(1, number + 1)])
+        topics.delete_topics([name])[name].result(30)
+        create_topics(topics, NewTopic(name, 1, 1))
+        running.ends()
+    stored = BinlogPosition.from_json(positions.load() or "")
+    assert stored.pos == position(source_cursor).pos
+    positions.save(stored.to_json())
+    with Running(task, positions) as running:
+        source_cursor.execute("INSERT INTO t VALUES (4)")
+        running.until_stored(position(source_cursor))
+    assert found() == [4]

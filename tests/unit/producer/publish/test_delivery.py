@@ -143,6 +143,25 @@ def test_what_topics_were_given_does_not_count_for_a_position_that_somebody_has_
     assert node.written.mark == (replace(mark, sent={}) if is_set else mark)
 
 
+def test_what_kafka_has_is_known_before_a_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = MemoryNode()
+    was = BinlogPosition("bin.000003", 400, batch_id=7)
+    node.write(Written(was.to_json()))
+    positions = MemoryPositions(node)
+    positions.load()
+    newer = replace(was, pos=500)
+    text = metadata(newer, positions.position_version)
+    kafka = SimpleNamespace(committed=lambda: (0, text))
+    monkeypatch.setattr(delivery, "Transaction", lambda *_: kafka)
+    config: Any = SimpleNamespace(transactional_id="t", topic="t")
+    publisher: Any = SimpleNamespace(sent=0)
+    transactions = Transactions(publisher, config, positions)
+    assert transactions.committed(was.to_json()) == replace(newer, batch_id=8)
+    # Once the node was written again, that counts.
+    text = metadata(newer, positions.position_version - 1)
+    assert transactions.committed(was.to_json()) is None
+
+
 class Publisher:
     """Kafka acknowledges what is pushed, unless there is something else to do."""
 
