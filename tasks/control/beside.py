@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT
 from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.named_sources import first_of
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist, inspect_task
 from cdcbus.tasks.control.bus_settings import FILE_NAME, BusSettings
 from cdcbus.tasks.control.named_task import inspect_stored, is_file
@@ -131,17 +132,25 @@ def stored_tasks(bus: BusSettings) -> list[FetchTask | LoadTask]:
     """The tasks that ZooKeeper holds, of which a text can be read; they may lack secrets, and have
     errors in some keys. Raises PositionUnavailable, PositionError."""
     from cdcbus.tasks.zookeeper.dist_nodes import dist_nodes
+    from cdcbus.tasks.zookeeper.source_registry import SourceNodes
 
     found = []
     with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
+        # By one connection, and each source once: there can be hundreds of tasks.
+        sources = cache(first_of(bus.local_source_lookup(), SourceNodes(nodes.client).get))
         for task_id in nodes.ids():
-            with suppress(ConfigError):
+            try:
                 dist = nodes.get(task_id)
                 if dist is None:
                     continue
-                draft = inspect_dist(dist, bus.filling, Severity.NOTE, bus.source_lookup()).draft
-                if draft is not None:
-                    found.append(draft)
+                draft = inspect_dist(dist, bus.filling, Severity.NOTE, sources).draft
+            except PositionUnavailable:
+                raise
+            # Another task's text, or its source, is no reason to refuse this one.
+            except (ConfigError, PositionError):
+                continue
+            if draft is not None:
+                found.append(draft)
     return found
 
 

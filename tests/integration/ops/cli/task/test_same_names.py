@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from kazoo.security import make_digest_acl
 
+from cdcbus.tasks.config.named_sources import NamedSource
+from cdcbus.tasks.zookeeper.dist_nodes import dist_path
+from cdcbus.tasks.zookeeper.source_registry import SourceNodes, source_path
 from tests.support.processes.bus import Bus, open_bus
 
 pytestmark = pytest.mark.integration
@@ -52,3 +56,42 @@ def test_it_is_refused_by_a_check_and_at_its_start(
     assert "tasks shop-eu and shop would" in bus("task", "check", "shop-eu", code=1).output
     file.write_text(text("shop", "false"))
     assert "would both be" not in bus("task", "check", file).output
+
+
+def test_what_other_tasks_lack_is_no_reason_to_refuse_it(
+    bus: Bus,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the right to read one, or its source. A source of many is read once."""
+    own, other, to = make_topic(name), make_topic(f"eu-{name}"), make_topic(f"{name}-out")
+
+    def text(task_id: str, topic: str, source: str = "") -> str:
+        found = TEXT.format(task_id=task_id, kafka=kafka, topic=topic, to=to, transaction="true")
+        return f"{found}loader.source.sourceName={source}\n" if source else found
+
+    for source in ("locked", "known"):
+        bus("source", "add", source, f"servers={kafka}")
+    bus.load(text("a-locked", own))
+    bus.load(text("b-lacks", own, "locked"))
+    for task_id in ("c-names", "d-names"):
+        bus.load(text(task_id, own, "known"))
+    bus.load(text("shop-eu", own))
+    for path in (dist_path("a-locked"), source_path("locked")):
+        bus.client.set_acls(path, [make_digest_acl("ann", "secret", all=True)])
+    looks: list[str] = []
+    get = SourceNodes.get
+
+    def counted(nodes: SourceNodes, source: str) -> NamedSource | None:
+        looks.append(source)
+        return get(nodes, source)
+
+    monkeypatch.setattr(SourceNodes, "get", counted)
+    file = tmp_path / "shop.properties"
+    file.write_text(text("shop", other))
+    output = bus("task", "check", file, code=1).output
+    assert "tasks shop and shop-eu would both be" in " ".join(output.split())
+    assert looks.count("known") == 1
