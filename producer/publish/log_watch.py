@@ -82,13 +82,12 @@ class _Doubt:
 class _Look:
     """A question about topics, and its answers. `least`: what each was given when it was asked;
     `most`: what this task can have added to each when the answer came. `is_of_due`: of those that
-    were written to. `is_doubted`: earlier answers are."""
+    were written to."""
 
     logs: Mapping[str, _Log]
     least: Mapping[str, int]
     has_ids: bool
     is_of_due: bool
-    is_doubted: bool
     topics: dict[str, Any] = field(default_factory=dict)
     ends: dict[str, dict[int, Any]] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
@@ -121,6 +120,8 @@ class LogWatch:
         self._open: set[str] = set()
         self._ended: set[str] = set()
         self._doubts: dict[str, _Doubt] = {}
+        # The next answer must come by metadata of its own.
+        self._has_doubted = False
         self._looking: tuple[Thread, _Look] | None = None
         self._looked_at = self._looked_at_all = 0.0
         self._is_refused = False
@@ -245,12 +246,12 @@ class LogWatch:
     def _question(self, topics: Iterable[str], *, has_ids: bool, is_of_due: bool) -> _Look:
         logs = {topic: self._logs[topic] for topic in topics}
         least = {topic: log.least for topic, log in logs.items()}
-        return _Look(logs, least, has_ids, is_of_due, bool(self._doubts))
+        return _Look(logs, least, has_ids, is_of_due)
 
     def _ask(self, look: _Look) -> None:
         """Fills in what Kafka answers."""
         with suppress(KafkaException):
-            admin = self._client(is_new=look.is_doubted)
+            admin = self._client()
             if look.has_ids:
                 described = admin.describe_topics(
                     TopicCollection([*look.logs]), request_timeout=ANSWER_SECONDS
@@ -278,10 +279,11 @@ class LogWatch:
                 # Without new metadata the client would query the old leader for minutes.
                 admin.list_topics(timeout=ANSWER_SECONDS)
 
-    def _client(self, *, is_new: bool) -> AdminClient:
+    def _client(self) -> AdminClient:
         certificates = written_at(self._options)
         admin = self._admin
-        if admin is None or is_new or certificates != self._certificates:
+        if admin is None or self._has_doubted or certificates != self._certificates:
+            self._has_doubted = False
             admin = AdminClient(dict[str, Any](self._options), logger=LIBRARY_LOG)
             self._admin, self._certificates = admin, certificates
         return admin
@@ -368,6 +370,7 @@ class LogWatch:
         doubt.answers += topic in look.topics
         if doubt.answers >= CONFIRMING_ANSWERS:
             raise self._lost(topic, doubt.reason)
+        self._has_doubted = True
         return True
 
     def _lost(self, topic: str, reason: str) -> RecordsLost:

@@ -58,6 +58,7 @@ class Brokers:
     # What comes in while they answer.
     meanwhile: Any = None
     asked: int = 0
+    clients: int = 0
 
     def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[Any]]:
         return {topic: answer(self._described(topic)) for topic in topics.topic_names}
@@ -98,6 +99,7 @@ class Brokers:
 
     def client(self, *_: object, **__: object) -> Brokers:
         """A new one, with metadata of its own."""
+        self.clients += 1
         clients, former, epoch = self.cut_off
         self.cut_off = max(clients - 1, 0), former, epoch
         return self
@@ -231,6 +233,26 @@ def test_a_leader_that_was_cut_off_before_its_successor_has_answered_is_not_beli
     brokers.ends["shop"] = [3, 0]
     with pytest.raises(RecordsLost):
         Watched(brokers, task.watch.noted())
+
+
+def test_a_doubted_topic_that_does_not_answer_is_no_loss_and_costs_no_clients(
+    brokers: Brokers,
+) -> None:
+    task = Watched(brokers)
+    task.send(3)
+    brokers.ends["shop"] = [2, 0]
+    task.watch.look()
+    assert task.watch._looking is not None
+    task.watch._looking[0].join()
+    brokers.errors["shop"] = KafkaError.LEADER_NOT_AVAILABLE
+    task.watch.look()
+    before = brokers.clients
+    for _ in range(5):
+        task.look()
+    assert brokers.clients - before <= 1
+    brokers.errors.clear()
+    with pytest.raises(RecordsLost, match="2 instead of at least 3"):
+        task.look()
 
 
 def test_what_others_write_while_a_loss_is_confirmed_does_not_hide_it(brokers: Brokers) -> None:
