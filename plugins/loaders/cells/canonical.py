@@ -158,6 +158,12 @@ LOSING: Final = {
     **dict.fromkeys(FILLED_UP, re.compile("varchar|.*text", re.IGNORECASE)),
 }
 """Target types, and the source types of which they do not keep everything."""
+KEEPING: Final = {
+    "date": re.compile("date$", re.IGNORECASE),
+    "binary": re.compile("binary", re.IGNORECASE),
+    **dict.fromkeys(FILLED_UP, re.compile("char|enum|set", re.IGNORECASE)),
+}
+"""The same target types, and the source types that leave off what they do."""
 
 
 def is_kept(column: TargetColumn, source_type: str) -> bool:
@@ -165,6 +171,9 @@ def is_kept(column: TargetColumn, source_type: str) -> bool:
     unknown."""
     if holds_less(column, source_type):
         return False
+    keeping = KEEPING.get(as_elsewhere(column).type)
+    if keeping and keeping.match(source_type):
+        return True
     return hold_of(column) is None or not may_round(column) or is_number(source_type.lower())
 
 

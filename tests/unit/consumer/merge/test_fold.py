@@ -397,3 +397,22 @@ def test_rows_that_a_number_of_the_target_cannot_tell_apart_are_refused(
     whole = Table(TARGET.id, (Column("k", "int"), Column("a", "text")), ("k",))
     row = RowChange(whole, Op.INSERT, None, {"k": "1", "a": "x"})
     assert not merge([row], table, insert_on_update=True, may_move=True).fresh
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "cell"),
+    [
+        (TargetColumn("k", "binary", 4), "binary(4)", "ab"),
+        (TargetColumn("k", "char", 4), "char(4)", "ab "),
+        (TargetColumn("k", "date"), "date", "2024-02-29"),
+    ],
+)
+def test_a_key_that_its_source_fills_up_as_the_target_does_is_held_as_it_is(
+    target: TargetColumn, source: str, cell: str
+) -> None:
+    """Some sources leave off zero bytes, and their INSERTs come again as those of other keys do."""
+    columns = {"k": target, "a": TargetColumn("a", "text")}
+    of = Table(TARGET.id, (Column("k", source), Column("a", "text")), ("k",))
+    row = RowChange(of, Op.INSERT, None, {"k": cell, "a": "x"})
+    batch = merge([row], TargetTable(TARGET.id, columns, ("k",)), insert_on_update=True)
+    assert not batch.fresh
