@@ -69,6 +69,13 @@ class Column:
     sql_type: int = 12
     # The ways in which its cells are ambiguous.
     unclear: Unclear = Unclear.NOTHING
+    # The type is only one that holds all of the source's, whose own the wire format does not name.
+    is_bound: bool = False
+
+    @property
+    def own_type(self) -> str:
+        """The type that it has at the source; empty where the wire format does not name it."""
+        return "" if self.is_bound else self.mysql_type
 
     @property
     def is_binary(self) -> bool:

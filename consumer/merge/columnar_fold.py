@@ -14,7 +14,7 @@ from operator import attrgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.consumer.merge.whole_row import holds_less_of_key, in_order, width_of
+from cdcbus.consumer.merge.whole_row import holds_less_of_key, in_order, looked_at, width_of
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
@@ -91,7 +91,7 @@ def _may_round(group: RowGroup, held: Mapping[str, pa.Array] | None, table: Targ
     # First by the types alone, which needs no look at the cells.
     if holds_less_of_key(table, group.table):
         return True
-    for name in table.key:
+    for name in looked_at(table, group.table):
         cells = group.after[name]
         if held[name] is not cells and is_rounded(table.columns[name], cells):
             return True

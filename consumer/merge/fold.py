@@ -19,6 +19,7 @@ from cdcbus.consumer.merge.whole_row import (
     holds_less_of_key,
     in_order,
     keeps_key,
+    looked_at,
     width_of,
 )
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
@@ -100,13 +101,14 @@ class _Fold:
     source: Table | None = None
     is_kept: bool = False
     is_less: bool = False
+    looked: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """`cells`: those of a row's key; `key_of`: the key as the target holds it; `say`: with all
         its digits. `in_full`: each key as the source has it, where the target may round it;
         `rounded`: the keys of which the target holds less. `is_kept`: the target holds keys of
         `source`, the last change's table, as they are; `is_less`: it holds less
-        than the types of that table say."""
+        than the types of that table say; `looked`: the columns whose cells tell otherwise."""
         cells = self.cells = cells_of(self.table.key)
         hold = holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
@@ -131,6 +133,7 @@ class _Fold:
             self.source = source
             self.is_kept = keeps_key(self.table, source)
             self.is_less = holds_less_of_key(self.table, source)
+            self.looked = looked_at(self.table, source)
         return self.is_kept
 
     def come(self, change: RowChange, key: Key, row: Row) -> None:
@@ -154,7 +157,8 @@ class _Fold:
     def _has_lost(self, key: Key, full: Key) -> bool:
         """Whether the target holds less of a key than the source, beyond its spelling."""
         for held, own, column in zip(self.say(key), full, self.table.key_columns, strict=True):
-            if held != own and column.type not in SPELLINGS:
+            is_looked_at = column.name in self.looked and column.type not in SPELLINGS
+            if held != own and is_looked_at:
                 return True
         return False
 

@@ -57,10 +57,10 @@ def cells_of(columns: Sequence[str]) -> Callable[[Row], Key]:
 
 def holds_less_of_key(target: TargetTable, source: Table) -> bool:
     """Whether the target holds less of a key than the types of the source, under the target's
-    names, can express."""
+    names, can express; False where only cells can tell, see `looked_at`."""
     for column in source.columns:
         name = column.name
-        if name in target.key and holds_less(target.columns[name], column.mysql_type):
+        if name in target.key and holds_less(target.columns[name], column.own_type):
             return True
     return False
 
@@ -68,5 +68,22 @@ def holds_less_of_key(target: TargetTable, source: Table) -> bool:
 def keeps_key(target: TargetTable, source: Table) -> bool:
     """Whether the types alone, the source's under the target's names, show that different keys stay
     different at the target."""
-    types = {column.name: column.mysql_type for column in source.columns}
+    types = _types(source)
     return all(is_kept(column, types.get(column.name, "")) for column in target.key_columns)
+
+
+def looked_at(target: TargetTable, source: Table) -> frozenset[str]:
+    """The columns of the key whose cells show whether the target holds less of them than the
+    source: not a BINARY of a source column whose type is unknown, as zero bytes may be left off."""
+    types = _types(source)
+    names: set[str] = set()
+    for column in target.key_columns:
+        type_ = types.get(column.name, "")
+        if (type_ or column.type != "binary") and not is_kept(column, type_):
+            names.add(column.name)
+    return frozenset(names)
+
+
+def _types(source: Table) -> dict[str, str]:
+    """What the source's columns hold at most, by the target's names."""
+    return {column.name: column.mysql_type for column in source.columns}

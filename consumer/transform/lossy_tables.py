@@ -62,7 +62,7 @@ def describe_cut_cells(source: TableId, target: TargetTable, columns: Iterable[C
         own = target.columns[name]
         # PostgreSQL takes no fraction for a whole number.
         is_refused = target.dialect == "postgresql" and own.type in WHOLE
-        if holds_less(own, column.mysql_type) and not is_refused:
+        if holds_less(own, column.own_type) and not is_refused:
             cut.append(f"{name} ({column.mysql_type})")
     if not cut:
         return ""

@@ -125,12 +125,13 @@ def _columns(schema: bytes) -> _Columns | None:
         unknown: dict[str, str] = {}
         for field in image["fields"]:
             name = str(field["field"])
-            mysql_type = ""
+            column = Column(name)
             try:
-                mysql_type, decode[name] = column_type(field)
+                mysql_type, decode[name], is_bound = column_type(field)
+                column = Column(name, mysql_type, is_bound=is_bound)
             except (KeyError, ValueError):
                 unknown[name] = str(field.get("name") or field.get("type"))
-            columns.append(Column(name, mysql_type))
+            columns.append(column)
     except (AttributeError, KeyError, TypeError) as error:
         raise ConversionError(
             "debeziumJson record: its schema is not one of Kafka Connect's"

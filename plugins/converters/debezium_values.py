@@ -11,7 +11,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdcbus.plugins.converters.json_cells import Number, cell_text
 from cdcbus.plugins.rowchange import Cell
@@ -25,21 +25,31 @@ _LABEL_END = re.compile(r"(?<!\\),")
 _ZONED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 
 
-def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
-    """The MySQL type of a field's schema, as close as the schema allows, and how its values are
-    read. Raises KeyError or ValueError for an unknown type."""
+class FieldType(NamedTuple):
+    """What a field's schema says of its column. `mysql_type`: as close as the schema allows;
+    `is_bound`: the column's own may hold less, as a VARCHAR and a CHAR have one schema, and so have
+    DATETIME(0) and DATETIME(3). `decode` reads its values."""
+
+    mysql_type: str
+    decode: Decode
+    is_bound: bool = False
+
+
+def column_type(field: Mapping[str, Any]) -> FieldType:
+    """The type of a field. Raises KeyError or ValueError for an unknown one."""
     name, kind = field.get("name"), field["type"]
     parameters = field.get("parameters") or {}
     if name == "org.apache.kafka.connect.data.Decimal":
         scale = int(parameters["scale"])
-        precision = int(parameters.get("connect.decimal.precision") or 65)
-        return f"decimal({precision},{scale})", partial(_decimal, scale=scale)
+        precision = int(parameters.get("connect.decimal.precision") or 0)
+        type_ = f"decimal({precision or 65},{scale})"
+        return FieldType(type_, partial(_decimal, scale=scale), not precision)
     if name == "io.debezium.data.Bits":
-        return f"bit({parameters.get('length') or 64})", _bits
+        return FieldType(f"bit({parameters.get('length') or 64})", _bits)
     if name == "io.debezium.data.Enum":
         labels = _LABEL_END.split(str(parameters.get("allowed") or ""))
         escaped = frozenset(label for label in labels if _COMMA in label)
-        return "longtext", partial(_label, escaped=escaped)
+        return FieldType("longtext", partial(_label, escaped=escaped), is_bound=True)
     if name:
         return _NAMED[name]
     return _PLAIN[kind]
@@ -166,42 +176,52 @@ def _iso(value: Any) -> str:
 
 
 _MILLIS, _MICROS, _NANOS = 10**3, 10**6, 10**9
-_PLAIN: dict[str, tuple[str, Decode]] = {
-    "int8": ("tinyint", _integer),
-    "int16": ("smallint", _integer),
-    "int32": ("int", _integer),
-    "int64": ("bigint", _integer),
-    "float": ("float", _float),
-    "float32": ("float", _float),
-    "double": ("double", _float),
-    "float64": ("double", _float),
-    "boolean": ("tinyint(1)", _boolean),
-    "string": ("longtext", _text),
-    "bytes": ("longblob", _bytes),
+_PLAIN: dict[str, FieldType] = {
+    "int8": FieldType("tinyint", _integer, is_bound=True),
+    "int16": FieldType("smallint", _integer, is_bound=True),
+    "int32": FieldType("int", _integer, is_bound=True),
+    "int64": FieldType("bigint", _integer, is_bound=True),
+    "float": FieldType("float", _float),
+    "float32": FieldType("float", _float),
+    # Also a DECIMAL, with decimal.handling.mode=double.
+    "double": FieldType("double", _float, is_bound=True),
+    "float64": FieldType("double", _float, is_bound=True),
+    "boolean": FieldType("tinyint(1)", _boolean),
+    "string": FieldType("longtext", _text, is_bound=True),
+    "bytes": FieldType("longblob", _bytes, is_bound=True),
 }
-_NAMED: dict[str, tuple[str, Decode]] = {
-    "io.debezium.data.EnumSet": ("longtext", _text),
-    "io.debezium.data.Json": ("json", _text),
-    "io.debezium.data.Xml": ("longtext", _text),
-    "io.debezium.data.VariableScaleDecimal": ("decimal(65,30)", _variable_scale),
-    "io.debezium.data.geometry.Geometry": ("geometry", geometry),
-    "io.debezium.data.geometry.Point": ("geometry", geometry),
-    "io.debezium.time.Year": ("year", _year),
-    "io.debezium.time.Date": ("date", _date),
-    "org.apache.kafka.connect.data.Date": ("date", _date),
-    "io.debezium.time.Time": ("time(3)", partial(_time, per_second=_MILLIS)),
-    "org.apache.kafka.connect.data.Time": ("time(3)", partial(_time, per_second=_MILLIS)),
-    "io.debezium.time.MicroTime": ("time(6)", partial(_time, per_second=_MICROS)),
-    "io.debezium.time.NanoTime": ("time(6)", partial(_time, per_second=_NANOS)),
-    "io.debezium.time.Timestamp": ("datetime(3)", partial(_timestamp, per_second=_MILLIS)),
-    "org.apache.kafka.connect.data.Timestamp": (
-        "datetime(3)",
-        partial(_timestamp, per_second=_MILLIS),
+_MILLI_TIME = FieldType("time(3)", partial(_time, per_second=_MILLIS), is_bound=True)
+_MILLI_STAMP = FieldType("datetime(3)", partial(_timestamp, per_second=_MILLIS), is_bound=True)
+_NAMED: dict[str, FieldType] = {
+    "io.debezium.data.EnumSet": FieldType("longtext", _text, is_bound=True),
+    "io.debezium.data.Json": FieldType("json", _text),
+    "io.debezium.data.Xml": FieldType("longtext", _text, is_bound=True),
+    "io.debezium.data.VariableScaleDecimal": FieldType(
+        "decimal(65,30)", _variable_scale, is_bound=True
     ),
-    "io.debezium.time.MicroTimestamp": ("datetime(6)", partial(_timestamp, per_second=_MICROS)),
-    "io.debezium.time.NanoTimestamp": ("datetime(6)", partial(_timestamp, per_second=_NANOS)),
-    "io.debezium.time.ZonedTimestamp": ("timestamp(6)", _zoned),
-    "io.debezium.time.IsoDate": ("date", _iso),
-    "io.debezium.time.IsoTime": ("time(6)", _iso),
-    "io.debezium.time.IsoTimestamp": ("datetime(6)", _iso),
+    "io.debezium.data.geometry.Geometry": FieldType("geometry", geometry),
+    "io.debezium.data.geometry.Point": FieldType("geometry", geometry),
+    "io.debezium.time.Year": FieldType("year", _year),
+    "io.debezium.time.Date": FieldType("date", _date),
+    "org.apache.kafka.connect.data.Date": FieldType("date", _date),
+    "io.debezium.time.Time": _MILLI_TIME,
+    "org.apache.kafka.connect.data.Time": _MILLI_TIME,
+    "io.debezium.time.MicroTime": FieldType(
+        "time(6)", partial(_time, per_second=_MICROS), is_bound=True
+    ),
+    "io.debezium.time.NanoTime": FieldType(
+        "time(6)", partial(_time, per_second=_NANOS), is_bound=True
+    ),
+    "io.debezium.time.Timestamp": _MILLI_STAMP,
+    "org.apache.kafka.connect.data.Timestamp": _MILLI_STAMP,
+    "io.debezium.time.MicroTimestamp": FieldType(
+        "datetime(6)", partial(_timestamp, per_second=_MICROS), is_bound=True
+    ),
+    "io.debezium.time.NanoTimestamp": FieldType(
+        "datetime(6)", partial(_timestamp, per_second=_NANOS), is_bound=True
+    ),
+    "io.debezium.time.ZonedTimestamp": FieldType("timestamp(6)", _zoned, is_bound=True),
+    "io.debezium.time.IsoDate": FieldType("date", _iso),
+    "io.debezium.time.IsoTime": FieldType("time(6)", _iso, is_bound=True),
+    "io.debezium.time.IsoTimestamp": FieldType("datetime(6)", _iso, is_bound=True),
 }

@@ -106,7 +106,9 @@ class Route:
                 unclear = Unclear.NOTHING
                 if mask.kind == "hash":
                     mysql_type = "char(64)"
-            columns[column.name] = Column(name, mysql_type, column.sql_type, unclear)
+            columns[column.name] = replace(
+                column, name=name, mysql_type=mysql_type, unclear=unclear
+            )
         return columns
 
     def _computed_columns(self) -> list[Column]:
@@ -239,7 +241,7 @@ def _written(column: Column, target: TargetTable) -> Column | None:
     name = any_case(target.columns, column.name)
     if name is None or target.columns[name].is_generated:
         return None
-    return Column(name, column.mysql_type, column.sql_type)
+    return replace(column, name=name, unclear=Unclear.NOTHING)
 
 
 def any_case(names: Iterable[str], wanted: str) -> str | None:

@@ -4,6 +4,7 @@ it needs."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from cdcbus.consumer.transform.lossy_tables import CELLS_REMEDY, describe_cut_cells
@@ -12,7 +13,7 @@ from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.loaders.add_column import add_columns, column_type
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import too_narrow
-from cdcbus.plugins.rowchange import Column, Table
+from cdcbus.plugins.rowchange import Column, Table, Unclear
 from cdcbus.plugins.time_zone import puts_clocks_back
 from cdcbus.plugins.transform.local_times import local_times
 from cdcbus.plugins.transform.route import Route, any_case
@@ -109,7 +110,7 @@ def _mapped(route: Route, columns: Sequence[Column]) -> list[Column]:
     mapped = []
     for column in columns:
         if name := route.wanted(column.name):
-            mapped.append(Column(name, column.mysql_type, column.sql_type))
+            mapped.append(replace(column, name=name, unclear=Unclear.NOTHING))
     return mapped
 
 
@@ -141,7 +142,7 @@ def _key(
 ) -> Iterator[CheckResult]:
     """Results where the target's key may not distinguish rows that the source's key does."""
     source = route.source
-    types = {column.name.lower(): column.mysql_type for column in mapped}
+    types = {column.name.lower(): column.own_type for column in mapped}
     wider = too_narrow(table, mapped)
     for name in table.key:
         type_ = types.get(name.lower(), "")

@@ -191,7 +191,7 @@ def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
     """Whether the column stores less than one of the cells says."""
     hold = hold_of(column)
     exact = exact_of(column)
-    if hold is None or exact is None or not may_round(column) or column.type == "binary":
+    if hold is None or exact is None or not may_round(column):
         return False
     if column.type in SPELLINGS:
         return not held_column(column, cells).equals(cells)

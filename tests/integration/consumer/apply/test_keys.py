@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import orjson
 import pytest
 
+from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.converters.debezium_json import DebeziumJson
 from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, RowChange
 from tests.contract.target_server import TargetServer
@@ -284,6 +288,48 @@ def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
         assert [dead_letter.offset for dead_letter in dead_letters] == [1]
     if is_letter or batches == 2:
         assert server.rows("SELECT v FROM {schema}.t") == [(1,)]
+
+
+BOUNDS = [
+    ("CHAR(36)", {"type": "string"}, "6ccd780c-baba-1026-9564-5b8c656024db"),
+    ("BIGINT", {"type": "double"}, 7.0),
+    ("{moment}(0)", {"type": "int64", "name": "io.debezium.time.Timestamp"}, 1709200800000),
+]
+
+
+@pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
+@pytest.mark.parametrize(("target", "field", "key"), BOUNDS, ids=["text", "number", "moment"])
+def test_an_insert_that_comes_twice_is_taken_where_its_schema_has_only_a_bound_of_its_type(
+    server: TargetServer,
+    task: LoadTask,
+    count: int,
+    target: str,
+    field: dict[str, str],
+    key: str | float,
+) -> None:
+    """As a connector of Debezium sends the newest rows again when it starts."""
+    server.execute(f"CREATE TABLE {{schema}}.t (k {typed(server, target)} PRIMARY KEY, v INT)")
+    server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
+
+    def insert(table: str, row: dict[str, object], *fields: dict[str, str]) -> bytes:
+        image = {"field": "after", "fields": fields}
+        source = {"db": "shop", "table": table}
+        payload = {"op": "c", "before": None, "after": row, "source": source}
+        return orjson.dumps({"schema": {"fields": [image]}, "payload": payload})
+
+    int_ = {"type": "int32"}
+    row = insert("t", {"k": key, "v": 1}, {"field": "k", **field}, {"field": "v", **int_})
+    others = [insert("crowd", {"id": at}, {"field": "id", **int_}) for at in range(count)]
+    loader = make_loader("JdbcBatch", server.target())
+    try:
+        applier = PartitionApplier(task, DebeziumJson(), loader)
+        applier.applied_offsets()
+        for at in range(2):
+            made = records_of(list(enumerate([row, *others], at * (count + 1))))
+            applier.apply(TopicPartition("shop", 0), made, (at + 1) * (count + 1), 1)
+    finally:
+        loader.close()
+    assert server.rows("SELECT v FROM {schema}.t") == [(1,)]
 
 
 def test_a_row_that_a_batch_inserts_and_deletes_takes_none_with_it_that_is_one_with_it_at_the_target(

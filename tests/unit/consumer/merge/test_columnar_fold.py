@@ -253,7 +253,28 @@ def test_what_the_last_change_does_not_tell_is_left_to_the_plain_way() -> None:
 def test_keys_of_numbers_that_the_target_rounds_are_left_to_the_fold_of_rows() -> None:
     columns = {"k": TargetColumn("k", "int"), "a": TargetColumn("a", "text")}
     table = TargetTable(ID, columns, ("k",))
-    for source, key, is_by_columns in (("decimal(10,2)", "1.20", False), ("int", "1", True)):
-        of = Table(ID, (Column("k", source), Column("a", "text")), ("k",))
+    for of_key, key, is_by_columns in (
+        (Column("k", "decimal(10,2)"), "1.20", False),
+        (Column("k", "int"), "1", True),
+        (Column("k", "double", is_bound=True), "1", True),
+        (Column("k", "double", is_bound=True), "1.2", False),
+    ):
+        of = Table(ID, (of_key, Column("a", "text")), ("k",))
         change = RowChange(of, Op.INSERT, None, {"k": key, "a": "x"})
         assert (merge_columns(grouped([change]), table) is not None) is is_by_columns
+
+
+def test_zero_bytes_that_are_left_off_count_where_the_key_is_of_any_length() -> None:
+    columns = {"k": TargetColumn("k", "binary", 4), "a": TargetColumn("a", "text")}
+    table = TargetTable(ID, columns, ("k",))
+    for of_key, is_by_columns in (
+        (Column("k"), True),
+        (Column("k", "binary(4)"), True),
+        (Column("k", "varbinary(4)"), False),
+        (Column("k", "longblob", is_bound=True), False),
+    ):
+        of = Table(ID, (of_key, Column("a", "text")), ("k",))
+        change = RowChange(of, Op.INSERT, None, {"k": "ab", "a": "x"})
+        assert (merge_columns(grouped([change]), table) is not None) is is_by_columns
+        is_fresh = bool(merge([change], table, insert_on_update=True).fresh)
+        assert is_fresh is not is_by_columns

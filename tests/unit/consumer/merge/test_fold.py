@@ -416,3 +416,25 @@ def test_a_key_that_its_source_fills_up_as_the_target_does_is_held_as_it_is(
     row = RowChange(of, Op.INSERT, None, {"k": cell, "a": "x"})
     batch = merge([row], TargetTable(TARGET.id, columns, ("k",)), insert_on_update=True)
     assert not batch.fresh
+
+
+BOUNDS = [
+    (TargetColumn("k", "int"), "double", "7", "7.5"),
+    (TargetColumn("k", "decimal", 10, scale=2), "double", "7.25", "7.255"),
+    (TargetColumn("k", "decimal", 10, scale=2), "decimal(65,30)", "7.25", "7.255"),
+    (TargetColumn("k", "char", 4), "longtext", "ab", "ab "),
+    (TargetColumn("k", "binary", 4), "longblob", "abcd", "abc"),
+    (TargetColumn("k", "datetime", 0), "datetime(3)", "2024-02-29 10:00:00", "{}.600"),
+]
+
+
+@pytest.mark.parametrize(("target", "bound", "held", "lost"), BOUNDS)
+def test_of_a_type_that_is_only_a_bound_cells_tell_what_the_target_does_not_hold(
+    target: TargetColumn, bound: str, held: str, lost: str
+) -> None:
+    """The source's own type may hold no more than the target's, and its rows come twice."""
+    table = TargetTable(TARGET.id, {"k": target, "a": TargetColumn("a", "text")}, ("k",))
+    of = Table(TARGET.id, (Column("k", bound, is_bound=True), Column("a", "text")), ("k",))
+    for cell, is_fresh in ((held, False), (lost.format(held), True)):
+        row = RowChange(of, Op.INSERT, None, {"k": cell, "a": "x"})
+        assert bool(merge([row], table, insert_on_update=True).fresh) is is_fresh
