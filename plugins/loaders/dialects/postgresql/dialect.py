@@ -48,6 +48,7 @@ from cdcbus.plugins.loaders.dialects.postgresql.sql import (
     distinct_sql,
     insert_missing_sql,
     insert_sql,
+    is_by_locale,
     locked_sql,
     merge_sqls,
     settable,
@@ -178,7 +179,7 @@ class Postgresql:
             return None
         columns = writes.columns
         form, text = copied_rows(table, columns, rows, self._zero_date)
-        if writes.are_new:
+        if writes.are_new and not any(is_by_locale(table.columns[name]) for name in columns):
             copy = copy_sql(COPIED.table(table.id), columns, form)
             copied = self._copied(connection, [copy], text)
             if copied is not None:

@@ -40,8 +40,6 @@ POSTGRESQL_FIXED: Final = {
     "DateStyle": "ISO, YMD",
     "extra_float_digits": "1",
     "bytea_output": "hex",
-    # money is read by it: in others 12.50 is 1,250
-    "lc_monetary": "C",
     # a piece of XML is a cell, too
     "xmloption": "content",
     # otherwise NULL in an array is a text of four letters

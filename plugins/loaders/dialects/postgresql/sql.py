@@ -29,10 +29,10 @@ def delete_sql(table: TargetTable) -> str:
     if they are close together."""
     if len(table.key) == 1 and not _is_array(table, table.key[0]):
         key = table.key[0]
-        return (
-            f"DELETE FROM {QUOTED.table(table.id)} WHERE {QUOTED.name(key)} = ANY "
-            f"(%s::{table.columns[key].type}[])"
-        )
+        cells = f"%s::{sent_type(table.columns[key])}[]"
+        if is_by_locale(table.columns[key]):
+            cells += f"::{table.columns[key].type}[]"
+        return f"DELETE FROM {QUOTED.table(table.id)} WHERE {QUOTED.name(key)} = ANY ({cells})"
     return (
         f"DELETE FROM {QUOTED.table(table.id)} AS t USING {rows_of(table, table.key)} WHERE "
         f"{_same_key(table)}"
@@ -86,7 +86,7 @@ def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[st
     """Merges through a temporary table, created each time so that it always fits."""
     types = []
     for name in columns:
-        types.append(f"{COPIED.name(name)} {table.columns[name].type}")
+        types.append(f"{COPIED.name(name)} {sent_type(table.columns[name])}")
     names = COPIED.names(columns)
     insert = (
         f"INSERT INTO {COPIED.table(table.id)} ({names}) OVERRIDING SYSTEM VALUE SELECT "
@@ -137,7 +137,7 @@ def swap_sql(
         return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {one} {here}"
     changes = []
     for name in settable(table, columns):
-        changes.append(f"{QUOTED.name(name)} = %s::{table.columns[name].type}")
+        changes.append(f"{QUOTED.name(name)} = {_cast('%s', table.columns[name])}")
     return f"UPDATE {QUOTED.table(table.id)} AS t SET {', '.join(changes)} FROM {one} {here}"
 
 
@@ -166,7 +166,7 @@ def _equals(table: TargetTable, name: str) -> str:
     if _is_compared_as_text(column):
         exact = ' COLLATE "C"' if column.is_folding else ""
         return f"{quoted}::text{exact} = %s"
-    same = f"{quoted} = %s::{column.type}"
+    same = f"{quoted} = {_cast('%s', column)}"
     if column.is_folding:
         same += f' AND {quoted} COLLATE "C" = %s::{column.type}'
     return same
@@ -249,7 +249,7 @@ def _parameter_types(table: TargetTable, columns: Sequence[str]) -> list[str]:
         if _is_array(table, name):
             types.append("text")
         else:
-            types.append(table.columns[name].type)
+            types.append(sent_type(table.columns[name]))
     return types
 
 
@@ -259,9 +259,30 @@ def cells_of(table: TargetTable, columns: Sequence[str]) -> str:
 
 def _cell(table: TargetTable, name: str) -> str:
     cell = f"s.{QUOTED.name(name)}"
+    column = table.columns[name]
     if _is_array(table, name):
-        cell += f"::{table.columns[name].type}"
+        return _cast(cell, column)
+    if is_by_locale(column):
+        cell += f"::{column.type}"
     return cell
+
+
+def is_by_locale(column: TargetColumn) -> bool:
+    """Whether the server reads a text of the column by its locale, as money: in some 12.50 is
+    1,250. So such cells are sent as numbers. The locale is not set instead, as it also says how
+    many digits of a stored number are cents, for all who read it."""
+    return column.type in ("money", "money[]")
+
+
+def sent_type(column: TargetColumn) -> str:
+    """The type that the column's cells are sent as."""
+    return column.type.replace("money", "numeric") if is_by_locale(column) else column.type
+
+
+def _cast(cell: str, column: TargetColumn) -> str:
+    if is_by_locale(column):
+        cell += f"::{sent_type(column)}"
+    return f"{cell}::{column.type}"
 
 
 def _is_array(table: TargetTable, name: str) -> bool:

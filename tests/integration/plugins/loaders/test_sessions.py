@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from cdcbus.ops.stack.addresses import Database, free_port
@@ -23,12 +24,14 @@ from cdcbus.plugins.contracts import (
     AppliedOffset,
     JdbcTarget,
     Loader,
+    Swaps,
     TableBatch,
     TargetTable,
     Writes,
 )
 from cdcbus.plugins.errors import TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
 from tests.support.servers.private_mariadb import private_mariadb
@@ -158,7 +161,6 @@ ODD_SETTINGS = (
     "client_encoding = 'LATIN1'",
     "search_path = ''",
     "quote_all_identifiers = on",
-    "lc_monetary = 'POSIX'",
     "xmloption = 'document'",
 )
 
@@ -189,8 +191,8 @@ def test_a_session_without_a_schema_is_told_what_gives_it_one(pg: PostgresqlServ
             loader.version_table(table, make=True)
 
 
-SHOWN_FIRST = ("a\\'b", None, "2024-03-04 05:06:07", 43200, "00ff", True, "a<b/>", "C")
-SHOWN_SECOND = (None, "1.50", None, None, None, None, None, "C")
+SHOWN_FIRST = ("a\\'b", None, "2024-03-04 05:06:07", 43200, "00ff", True, "a<b/>")
+SHOWN_SECOND = (None, "1.50", None, None, None, None, None)
 
 
 def arrive(server: PostgresqlServer, count: int) -> None:
@@ -198,7 +200,7 @@ def arrive(server: PostgresqlServer, count: int) -> None:
     server.execute("CREATE SCHEMA {schema}")
     server.execute(
         "CREATE TABLE {schema}.t (id int primary key, v text, n numeric, d timestamp, i interval, "
-        "b bytea, f float8, x xml, m text DEFAULT current_setting('lc_monetary'))"
+        "b bytea, f float8, x xml)"
     )
     names = ("id", "v", "n", "d", "i", "b", "f", "x")
     first = ("a\\'b", None, "2024-03-04 05:06:07", "12:00:00", "\x00\xff", "0.1", "a<b/>")
@@ -212,10 +214,66 @@ def arrive(server: PostgresqlServer, count: int) -> None:
                 transaction.write(TableBatch(table, writes=[writes]))
             read = (
                 "SELECT DISTINCT v, n::text, to_char(d, 'YYYY-MM-DD HH24:MI:SS'), "
-                "extract(epoch FROM i)::int, encode(b, 'hex'), f = 0.1, x::text, m FROM {schema}.t"
+                "extract(epoch FROM i)::int, encode(b, 'hex'), f = 0.1, x::text FROM {schema}.t"
             )
             is_first = cells is first
             assert server.rows(read) == [SHOWN_FIRST if is_first else SHOWN_SECOND]
+
+
+MONEY = (("de_DE", "12.50", "12.50"), ("ja_JP", "1250", "1250"), ("ar_KW", "1.125", "1.125"))
+"""Locales with a comma, without cents, and with three digits of them; a cell, and what it is there."""
+
+
+@pytest.mark.parametrize(("locale", "cell", "number"), MONEY)
+@pytest.mark.parametrize("count", [3, 600, 6_000])
+def test_money_is_as_many_cents_as_the_database_has(
+    postgresql: Database, name: str, locale: str, cell: str, number: str, count: int
+) -> None:
+    """A few rows, many new ones, and so many that they come through a temporary table."""
+    server = PostgresqlServer(replace(postgresql, database=name), name)
+    admin = PostgresqlServer(postgresql, name)
+    admin.execute(f"CREATE DATABASE {name}")
+    try:
+        try:
+            admin.execute(f"ALTER DATABASE {name} SET lc_monetary = '{locale}.utf8'")
+        except psycopg.errors.InvalidParameterValue:
+            pytest.skip(f"the machine has no locale {locale}")
+        write_money(server, cell, number, count)
+    finally:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def write_money(server: PostgresqlServer, cell: str, number: str, count: int) -> None:
+    server.execute("CREATE SCHEMA {schema}")
+    server.execute("CREATE TABLE {schema}.t (id int PRIMARY KEY, m money, a money[])")
+    server.execute("CREATE TABLE {schema}.by_money (m money PRIMARY KEY, v int)")
+    server.execute("CREATE TABLE {schema}.keyless (m money, v int)")
+    ids = [str(at) for at in range(count)]
+    new = ColumnRows(list(map(pa.array, (ids, [cell] * count, ["{" + cell + ",NULL}"] * count))))
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        table, by_money, keyless = (
+            loader.table(TableId(server.schema, each)) for each in ("t", "by_money", "keyless")
+        )
+        assert table and by_money and keyless
+        for are_new, expected in ((True, 0), (False, count)):
+            with loader.transaction() as transaction:
+                writes = Writes(("id", "m", "a"), new, expected=expected, are_new=are_new)
+                transaction.write(TableBatch(table, writes=[writes]))
+            read = "SELECT DISTINCT m::numeric::text, a[1]::numeric::text, a[2] FROM {schema}.t"
+            assert server.rows(read) == [(number, number, None)]
+        names = ("m", "v")
+        first = [(cell, "1"), ("7", "1")]
+        with loader.transaction() as transaction:
+            transaction.write(TableBatch(by_money, writes=[Writes(names, first)]))
+            swaps = [Swaps(names, [(None, each) for each in first])]
+            transaction.write(TableBatch(keyless, swaps=swaps))
+        with loader.transaction() as transaction:
+            transaction.write(TableBatch(by_money, deletes=[(cell,)]))
+            swaps = [Swaps(names, [((cell, "1"), ("8", "2"))])]
+            transaction.write(TableBatch(keyless, swaps=swaps))
+    read = "SELECT m::numeric::int, v FROM {schema}."
+    assert server.rows(read + "by_money") == [(7, 1)]
+    assert server.rows(read + "keyless ORDER BY 1") == [(7, 1), (8, 2)]
 
 
 # Processes that stand still
@@ -224,6 +282,7 @@ STOPPED = """
 import os, pickle, signal, sys
 from cdcbus.plugins.contracts import TableBatch, Writes
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.rowchange import TableId
 target, schema = pickle.load(sys.stdin.buffer)
 loader = make_loader("JdbcBatch", target)
