@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
+from time import monotonic
+
+from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import (
     AppliedOffset,
@@ -41,6 +44,8 @@ from cdcbus.plugins.transform.selectors import lowered
 LOG = logging.getLogger(__name__)
 OFFSET_TABLE = f"table {offset_table.TABLE}"
 """For errors: what they are about."""
+KEYS_EACH_SECONDS, KEYS_SHARE = 30.0, 100
+"""Between two readings of all foreign keys, and how many times as long as one takes."""
 
 
 class JdbcBatch:
@@ -57,6 +62,7 @@ class JdbcBatch:
         self._tables: dict[TableId, TargetTable] = {}
         # All keys of the target, and whether it takes names that differ in case for one.
         self._cascades: tuple[list[CascadingKey], bool] | None = None
+        self._cascades_due = 0.0
         self._coarse: dict[TableId, bool] = {}
         # with the key that the target table had
         self._version_tables: dict[TableId, tuple[list[TargetColumn], TargetTable]] = {}
@@ -85,16 +91,31 @@ class JdbcBatch:
             table = reflect(connection, catalog, database.dialect.name, name)
             if table is None:
                 return None
-            known = self._cascades
-            if known is None:
-                # Of all tables at once, as MariaDB opens each table of the server to answer.
-                keys = cascading_keys(connection, catalog)
-                known = self._cascades = keys, folds_names(connection, catalog)
-        keys, is_folding = known
+            keys, is_folding = self._keys(connection)
         if is_folding:
             keys = [_naming(table.id, key) for key in keys]
         of_table = [key for key in keys if table.id in (key.child, key.parent)]
         return replace(table, cascades=tuple(of_table))
+
+    def _keys(self, connection: Connection) -> tuple[list[CascadingKey], bool]:
+        """All foreign keys with an action, and whether names that differ in case are one table."""
+        known = self._cascades
+        now = monotonic()
+        if known is not None and now < self._cascades_due:
+            return known
+        catalog = self._database.dialect.catalog
+        # Of all tables at once, as MariaDB opens each table of the server to answer.
+        found = cascading_keys(connection, catalog), folds_names(connection, catalog)
+        self._cascades_due = now + max(KEYS_EACH_SECONDS, KEYS_SHARE * (monotonic() - now))
+        self._cascades = found
+        if known is not None:
+            # Their tables are known without a key that came, or with one that went.
+            changed = {*known[0]} ^ {*found[0]}
+            names = {lowered(each) for key in changed for each in (key.child, key.parent)}
+            for table in list(self._tables.values()):
+                if lowered(table.id) in names:
+                    self._forget(table.id)
+        return found
 
     def is_one_table(self, names: Collection[TableId]) -> bool:
         """Whether rows of names that differ in case only would come into one table: only one is
@@ -109,6 +130,9 @@ class JdbcBatch:
     def refresh(self, name: TableId) -> None:
         """Drops a table from the cache, under every spelling that it was asked for by."""
         self._cascades = None
+        self._forget(name)
+
+    def _forget(self, name: TableId) -> None:
         known = list(self._tables.items())  # a copy: other partitions may add to it
         ids = {name, *(table.id for wanted, table in known if wanted == name)}
         for wanted, table in known:

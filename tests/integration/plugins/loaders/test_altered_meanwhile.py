@@ -1,20 +1,20 @@
-"""Target tables whose files DDL renames again and again: MariaDB leaves them out in its
+"""Target tables that are altered meanwhile. MariaDB leaves those whose files DDL renames out in its
 information_schema for a moment, but they are there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event, Thread
 
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.loaders import make_loader, open_target
+from cdcbus.plugins.loaders import make_loader, open_target, sqlalchemy_loader
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.verify.sides import charsets_of
 from tests.contract.target_server import TargetServer
-from tests.support.servers.target_servers import MysqlServer
+from tests.support.servers.target_servers import MysqlServer, PostgresqlServer
 
 pytestmark = pytest.mark.integration
 TIMES = 200
@@ -91,3 +91,51 @@ def test_character_sets_for_a_comparison_are_found(server: TargetServer) -> None
             found.add(tuple(charsets_of(connection, TableId(server.schema, "t")).items()))
     database.engine.dispose()
     assert found == {(("v", "latin1"),)}
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def either(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
+    at: Database = request.getfixturevalue(request.param)
+    server = PostgresqlServer(at, name) if request.param == "postgresql" else MysqlServer(at, name)
+    server.execute("CREATE SCHEMA {schema}")
+    yield server
+    server.execute("DROP SCHEMA {schema}" + (" CASCADE" if request.param == "postgresql" else ""))
+
+
+def test_a_foreign_key_that_comes_meanwhile_is_seen(
+    either: TargetServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("parents", "others"):
+        either.execute(f"CREATE TABLE {{schema}}.{each} (id INT PRIMARY KEY)")
+    parents, others = (TableId(either.schema, each) for each in ("parents", "others"))
+    with closing(make_loader("JdbcBatch", either.target())) as loader:
+        known = [loader.table(each) for each in (parents, others)]
+        assert all(each is not None and not each.cascades for each in known)
+        either.execute(
+            "CREATE TABLE {schema}.children (id INT PRIMARY KEY, FOREIGN KEY (id) "
+            "REFERENCES {schema}.parents (id) ON DELETE CASCADE)"
+        )
+        # A moment later they are not read again, which can take a server long.
+        assert known[1] is not None
+        assert not loader.is_altered(known[1])
+        assert loader.table(parents) is known[0]
+        monkeypatch.setattr(sqlalchemy_loader, "KEYS_EACH_SECONDS", 0.0)
+        monkeypatch.setattr(sqlalchemy_loader, "KEYS_SHARE", 0)
+        loader.refresh(parents)
+        either.execute("DROP TABLE {schema}.children")
+        parent = loader.table(parents)
+        assert parent is not None
+        assert not parent.cascades
+        either.execute(
+            "CREATE TABLE {schema}.children (id INT PRIMARY KEY, FOREIGN KEY (id) "
+            "REFERENCES {schema}.parents (id) ON DELETE CASCADE)"
+        )
+        child = loader.table(TableId(either.schema, "children"))
+        assert child is not None
+        [key] = child.cascades
+        found = loader.table(parents)
+        assert found is not None
+        assert found.cascades == (key,)
+        either.execute("DROP TABLE {schema}.children")
+        assert loader.is_altered(found)
+        assert not loader.is_altered(known[1])
