@@ -130,12 +130,14 @@ class JdbcTransaction:
         keys = batch.deletes
         if not keys:
             return Counts()
+        expected = len(keys) - batch.passing
         if folds(table):
             keys = as_spelled(table, keys, dialect.spelled(connection, table, keys))
+            expected = len(keys)
         deleted = 0
         if keys:
             deleted = dialect.delete(connection, table, keys)
-            check_hits(connection, dialect.catalog, table, deleted, len(keys))
+            check_hits(connection, dialect.catalog, table, deleted, expected)
         return Counts(deleted=deleted, missed=batch.missed(deleted))
 
     def _taken(self, table: TargetTable) -> type[TargetRejected]:

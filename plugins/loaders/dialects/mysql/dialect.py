@@ -140,7 +140,7 @@ class Mysql:
             return self._upsert_one_by_one(connection, table, writes, is_direct=is_direct)
         inserted = 0
         hit = _execute(connection, update_sql(table, writes.columns), table)
-        check_hits(connection, CATALOG, table, hit, len(writes.rows))
+        check_hits(connection, CATALOG, table, hit, writes.expected)
         if hit < len(writes.rows):
             inserted = _execute(connection, insert_missing_sql(table, writes.columns), table)
         _execute(connection, drop_stage_sql(table), table)

@@ -161,7 +161,7 @@ class Postgresql:
             if can_merge_by_key(table, columns):
                 return connection.exec_driver_sql(upsert_sql(table, columns), cells).rowcount
             updated = self._changed_by_key(connection, update_sql(table, columns), cells, len(rows))
-            check_hits(connection, CATALOG, table, updated, len(rows))
+            check_hits(connection, CATALOG, table, updated, writes.expected)
             if updated >= len(rows):
                 return updated
             sql = insert_missing_sql(table, columns)

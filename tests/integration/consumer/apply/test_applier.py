@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -291,6 +292,40 @@ def test_an_update_that_hits_more_rows_than_it_has_keys_is_rolled_back(
         ):
             transaction.write(TableBatch(table, writes=[writes]))
     assert server.rows("SELECT COUNT(*), MAX(v) FROM {schema}.places") == [(count + 1, 5)]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"deletes": [("1",), ("2",), ("8",), ("9",)], "passing": 2},
+        {"deletes": [("1",), ("2",), ("8",), ("9",), ("10",)]},
+        {"writes": [Writes(("id", "v"), [(str(each), "7") for each in range(1, 99)], False)]},
+        {
+            "writes": [
+                Writes(("id", "v"), [(each, "7") for each in ("1", "2", "8", "9")], expected=2)
+            ]
+        },
+    ],
+    ids=["passing", "missing", "updates", "new rows"],
+)
+def test_keys_without_a_row_do_not_hide_the_second_row_of_others(
+    server: TargetServer, batch: dict[str, Any]
+) -> None:
+    server.execute(
+        "CREATE TABLE {schema}.places (id INT, place INT NOT NULL, v INT, PRIMARY KEY (id))"
+    )
+    server.execute("INSERT INTO {schema}.places VALUES (1, 1, 1), (2, 1, 1)")
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        table = loader.table(TableId(server.schema, "places"))
+        assert table is not None
+        lengthen_key(server)
+        server.execute("INSERT INTO {schema}.places VALUES (2, 2, 5)")
+        with (
+            pytest.raises(TargetUnavailable, match="another key meanwhile"),
+            loader.transaction() as transaction,
+        ):
+            transaction.write(TableBatch(table, **batch))
+    assert server.rows("SELECT COUNT(*), SUM(v) FROM {schema}.places") == [(4, 12)]
 
 
 @pytest.mark.parametrize("may_repeat", [True, False])
