@@ -4,14 +4,23 @@ Pure."""
 from __future__ import annotations
 
 from cdcbus.consumer.merge.whole_row import (
+    Key,
     cells_of,
     columns_missing,
     holds_less_of_key,
     in_order,
 )
 from cdcbus.plugins.contracts import Moves, TableBatch, TargetTable, Writes
-from cdcbus.plugins.loaders.cells.canonical import DOUBLE, SPELLINGS, WHOLE, holding, may_round
+from cdcbus.plugins.loaders.cells.canonical import (
+    DOUBLE,
+    SPELLINGS,
+    WHOLE,
+    exactly,
+    holding,
+    may_round,
+)
 from cdcbus.plugins.loaders.cells.equal_keys import folds
+from cdcbus.plugins.loaders.cells.numbers import DECIMAL
 from cdcbus.plugins.rowchange import Op, RowChange
 
 
@@ -32,9 +41,8 @@ def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> T
     if not columns_missing(change, table, row):
         return None
     is_fixed = any(table.columns[name].is_fixed for name in table.key)
-    # A value that is only spelled in another way is found; whole numbers and doubles hold all that
-    # a source of such a type has.
-    found = {*SPELLINGS, *WHOLE, *DOUBLE}
+    # A value that is only spelled in another way is found.
+    found = {*SPELLINGS, *WHOLE, *DOUBLE, *DECIMAL}
     is_losing = holds_less_of_key(table, change.table) or any(
         may_round(column) and column.type not in found for column in table.key_columns
     )
@@ -44,11 +52,14 @@ def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> T
     key_of = cells_of(table.key)
     try:
         # What an image lacks of the key has not changed.
-        old = hold(key_of({**after, **before}))
-        new = hold(key_of(row))
+        own_old, own_new = key_of({**after, **before}), key_of(row)
     except KeyError:
         return None
+    old, new = hold(own_old), hold(own_new)
     if old == new or None in old or None in new:
+        return None
+    # Types need not be known: only cells show then that a number is held with all its digits.
+    if not (_is_whole(table, own_old, old) and _is_whole(table, own_new, new)):
         return None
     brought = {**row, **dict(zip(table.key, new, strict=True))}
     columns = in_order(table, brought)
@@ -59,3 +70,12 @@ def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> T
     moves = Moves([(old, new)], may_repeat=not change.table.checks_keys_late)
     writes = Writes(columns, [cells], insert_on_update, expected=1)
     return TableBatch(table, moves=moves, writes=[writes])
+
+
+def _is_whole(table: TargetTable, own: Key, held: Key) -> bool:
+    """Whether the target holds all of a key, beyond its spelling."""
+    say = exactly(table, table.key)
+    for each, other, column in zip(say(own), say(held), table.key_columns, strict=True):
+        if each != other and column.type not in SPELLINGS:
+            return False
+    return True

@@ -168,7 +168,7 @@ def test_a_change_of_the_key_that_brings_all_columns_is_a_delete_and_an_insert()
     [
         TargetColumn("id", "varchar", is_folding=True),
         TargetColumn("id", "int8", is_fixed=True),
-        TargetColumn("id", "numeric", length=10, scale=1),
+        TargetColumn("id", "real"),
     ],
     ids=["folding", "given by inserts only", "rounding"],
 )
@@ -190,6 +190,31 @@ def test_a_row_is_not_moved_where_whole_numbers_hold_less_of_its_key() -> None:
     moving.table = Table(TARGET.id, names, (), False)
     with pytest.raises(DataError, match="the change lacks column a"):
         merge([moving], target, insert_on_update=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "old", "new", "is_moved"),
+    [
+        (TargetColumn("id", "bigint"), "1.40", "2", False),
+        (TargetColumn("id", "bigint"), "1", "2.40", False),
+        (TargetColumn("id", "bigint"), "1.00", "2", True),
+        (TargetColumn("id", "double"), "9007199254740993", "2", False),
+        (TargetColumn("id", "numeric", length=10, scale=1), "1.4", "2", True),
+        (TargetColumn("id", "numeric", length=10, scale=1), "1.4", "2.04", False),
+        (TargetColumn("id", "NUMBER", length=10, scale=0), "1", "2", True),
+    ],
+)
+def test_cells_tell_whether_the_target_holds_all_of_a_key_that_a_row_gets(
+    column: TargetColumn, old: str, new: str, is_moved: bool
+) -> None:
+    """Of a source whose types are unknown. A row of the rounded key can be another one."""
+    target = replace(TARGET, columns={**TARGET.columns, "id": column})
+    moving = change(Op.UPDATE, {"id": old}, {"id": new, "b": "new"})
+    if is_moved:
+        assert merge([moving], target, insert_on_update=True).moves is not None
+    else:
+        with pytest.raises(DataError, match="the change lacks column a"):
+            merge([moving], target, insert_on_update=True)
 
 
 def test_a_row_with_changes_in_other_partitions_is_not_moved() -> None:
