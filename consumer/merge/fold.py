@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cdcbus.consumer.merge.key_move import moved
 from cdcbus.consumer.merge.keyless_fold import merge_keyless
@@ -85,6 +86,17 @@ class _Net:
     is_born: bool = False
 
 
+class _Held(NamedTuple):
+    """What the target holds of keys of a source table, which stays referenced so that no other one
+    gets its identity. `is_kept`: all keys as they are; `is_less`: less than the types of the table
+    say; `looked`: the columns whose cells tell otherwise."""
+
+    source: Table
+    is_kept: bool
+    is_less: bool
+    looked: frozenset[str]
+
+
 @dataclass(slots=True)
 class _Fold:
     table: TargetTable
@@ -98,17 +110,13 @@ class _Fold:
     in_full: dict[Key, Key] = field(default_factory=dict)
     rounded: set[Key] = field(default_factory=set)
     say: Callable[[Key], Key] = field(init=False)
-    source: Table | None = None
-    is_kept: bool = False
-    is_less: bool = False
-    looked: frozenset[str] = frozenset()
+    known: dict[int, _Held] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """`cells`: those of a row's key; `key_of`: the key as the target holds it; `say`: with all
         its digits. `in_full`: each key as the source has it, where the target may round it;
-        `rounded`: the keys of which the target holds less. `is_kept`: the target holds keys of
-        `source`, the last change's table, as they are; `is_less`: it holds less
-        than the types of that table say; `looked`: the columns whose cells tell otherwise."""
+        `rounded`: the keys of which the target holds less. `known`: what it holds of the source
+        tables' keys, by the identity of each table, as that is asked for each row."""
         cells = self.cells = cells_of(self.table.key)
         hold = holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
@@ -127,19 +135,23 @@ class _Fold:
                 self.truncate = True
                 self.nets.clear()
 
-    def keeps(self, source: Table) -> bool:
-        """Whether all keys of the source table stay as they are, which is asked for each row."""
-        if source is not self.source:
-            self.source = source
-            self.is_kept = keeps_key(self.table, source)
-            self.is_less = holds_less_of_key(self.table, source)
-            self.looked = looked_at(self.table, source)
-        return self.is_kept
+    def held_of(self, source: Table) -> _Held:
+        try:
+            return self.known[id(source)]
+        except KeyError:
+            held = self.known[id(source)] = _Held(
+                source,
+                keeps_key(self.table, source),
+                holds_less_of_key(self.table, source),
+                looked_at(self.table, source),
+            )
+            return held
 
     def come(self, change: RowChange, key: Key, row: Row) -> None:
         """Notes that a row gets this key. Raises DataError where another row exists whose key
         differs only at the source."""
-        if self.keeps(change.table):
+        held = self.held_of(change.table)
+        if held.is_kept:
             return
         own = self.cells(row)
         full = self.say(own)
@@ -151,13 +163,13 @@ class _Fold:
                 "columns round them"
             )
         self.in_full[key] = full
-        if self.is_less or (own != key and self._has_lost(key, full)):
+        if held.is_less or (own != key and self._has_lost(key, full, held.looked)):
             self.rounded.add(key)
 
-    def _has_lost(self, key: Key, full: Key) -> bool:
+    def _has_lost(self, key: Key, full: Key, looked: frozenset[str]) -> bool:
         """Whether the target holds less of a key than the source, beyond its spelling."""
         for held, own, column in zip(self.say(key), full, self.table.key_columns, strict=True):
-            is_looked_at = column.name in self.looked and column.type not in SPELLINGS
+            is_looked_at = column.name in looked and column.type not in SPELLINGS
             if held != own and is_looked_at:
                 return True
         return False
@@ -196,7 +208,7 @@ class _Fold:
         if known is not None and known.row is None and not self.insert_on_update:
             self.left_out += 1
             return
-        if not self.keeps(change.table):
+        if not self.held_of(change.table).is_kept:
             self.in_full[key] = self.say(self.cells(after))
         if known is None:
             self.nets[key] = _Net(after, may_insert=self.insert_on_update)

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcbus.consumer.merge import fold
 from cdcbus.consumer.merge.fold import merge
+from cdcbus.consumer.merge.whole_row import keeps_key
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Row, RowChange, Table, TableId
@@ -438,3 +440,25 @@ def test_of_a_type_that_is_only_a_bound_cells_tell_what_the_target_does_not_hold
     for cell, is_fresh in ((held, False), (lost.format(held), True)):
         row = RowChange(of, Op.INSERT, None, {"k": cell, "a": "x"})
         assert bool(merge([row], table, insert_on_update=True).fresh) is is_fresh
+
+
+def test_types_of_several_source_tables_are_compared_once_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Shards that come in turn, row by row."""
+    compared: list[TableId] = []
+
+    def compare(target: TargetTable, source: Table) -> bool:
+        compared.append(source.id)
+        return keeps_key(target, source)
+
+    monkeypatch.setattr(fold, "keeps_key", compare)
+    columns = {"k": TargetColumn("k", "int"), "a": TargetColumn("a", "text")}
+    table = TargetTable(TARGET.id, columns, ("k",))
+    names = Column("k", "int"), Column("a", "text")
+    shards = [Table(TableId(f"shop_{at}", "t"), names, ("k",)) for at in range(2)]
+    rows = [
+        RowChange(shards[at % 2], Op.INSERT, None, {"k": str(at), "a": "x"}) for at in range(10)
+    ]
+    merge(rows, table, insert_on_update=True)
+    assert compared == [shard.id for shard in shards]
