@@ -188,12 +188,15 @@ def run_plain(connection: Connection, sql: str) -> CursorResult[Any]:
     return connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
 
 
-def refuse_orphans(connection: Connection, table: TargetTable) -> None:
+def refuse_orphans(connection: Connection, table: TargetTable, are_acting: str) -> None:
     """Raises RowConflict where a DELETE of all rows would change rows of other tables: a TRUNCATE
-    of the source leaves these alone, also those that refer to the table."""
+    of the source leaves these alone, also those that refer to the table. `are_acting`: selects
+    whether foreign keys do anything in the session."""
     quoting = QUOTING[table.dialect]
     acting = [key for key in table.cascades if key.on_delete and key.child != table.id]
-    if not acting or not run_plain(connection, quoting.has_rows(table.id)).scalar():
+    if not acting or not run_plain(connection, are_acting).scalar():
+        return
+    if not run_plain(connection, quoting.has_rows(table.id)).scalar():
         return
     for key in acting:
         if run_plain(connection, quoting.has_rows(key.child)).scalar():

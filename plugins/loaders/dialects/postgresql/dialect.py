@@ -72,6 +72,7 @@ MANY_ROWS: Final = 1000
 up each row by its key. With its default page cost, meant for spinning disks, it did so for 19,000
 rows of 1.3 million, and took four to nine times as long."""
 NEAR_PAGES: Final = "SET LOCAL random_page_cost = 1.1"
+KEYS_ARE_ACTING: Final = "SELECT current_setting('session_replication_role') <> 'replica'"
 NO_COLUMN: Final = "42703"
 NO_TRUNCATE: Final = ("0A000", "55006")
 """Other tables have foreign keys to the table; the checks of deferred ones of its own are due."""
@@ -98,7 +99,7 @@ class Postgresql:
             if getattr(error.orig, "sqlstate", None) not in NO_TRUNCATE:
                 raise
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_truncate")
-            refuse_orphans(connection, table)
+            refuse_orphans(connection, table, KEYS_ARE_ACTING)
             connection.exec_driver_sql(QUOTED.delete_all(table.id))
         connection.exec_driver_sql("RELEASE SAVEPOINT cdcbus_truncate")
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 
 import pytest
 
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask
-from cdcbus.plugins.contracts import CascadingKey, JdbcTarget
+from cdcbus.plugins.contracts import CascadingKey, JdbcTarget, TableBatch
+from cdcbus.plugins.errors import RowConflict
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import CANAL, applying, server, task  # noqa: F401
 from tests.support.servers.private_mariadb import private_mariadb
+from tests.support.servers.target_servers import PostgresqlServer
 from tests.support.topics.records import records_of
 
 pytestmark = pytest.mark.integration
@@ -196,3 +199,31 @@ def test_the_keys_are_found_where_the_server_keeps_names_in_lower_case() -> None
             found = loader.table(TableId("Shop", "Par"))
     assert found is not None
     assert found.cascades == (CascadingKey(TableId("shop", "ch"), found.id, "CASCADE", ""),)
+
+
+def test_a_parent_is_emptied_alone_where_the_session_runs_no_foreign_keys(
+    server: TargetServer,
+) -> None:
+    server.execute("CREATE TABLE {schema}.parents (id INT PRIMARY KEY)")
+    server.execute(
+        "CREATE TABLE {schema}.children (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES "
+        "{schema}.parents (id) ON DELETE CASCADE)"
+    )
+    server.execute("INSERT INTO {schema}.parents VALUES (1)")
+    server.execute("INSERT INTO {schema}.children VALUES (1)")
+    setting = "?sessionVariables=foreign_key_checks=0"
+    if isinstance(server, PostgresqlServer):
+        setting = "&options=-c%20session_replication_role=replica"
+    target = server.target()
+    for each, is_refused in ((target, True), (replace(target, url=target.url + setting), False)):
+        with closing(make_loader("JdbcBatch", each)) as loader:
+            table = loader.table(TableId(server.schema, "parents"))
+            assert table is not None
+            refused: AbstractContextManager[object] = nullcontext()
+            if is_refused:
+                refused = pytest.raises(RowConflict)
+            with refused, loader.transaction() as transaction:
+                transaction.write(TableBatch(table, truncate=True))
+        left = [(1 if is_refused else 0,)]
+        assert server.rows("SELECT COUNT(*) FROM {schema}.parents") == left
+        assert server.rows("SELECT COUNT(*) FROM {schema}.children") == [(1,)]
