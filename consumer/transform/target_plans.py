@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from time import monotonic
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
@@ -30,6 +31,8 @@ ALTERED_KEPT = 50
 # Between two looks at the definitions of target tables, and of one look, as no row may be applied
 # meanwhile.
 LOOK_EACH_SECONDS, LOOK_SECONDS = 30.0, 0.05
+# What was looked at so lately is looked at for no other source table's first row.
+FRESH_SECONDS = 1.0
 
 
 class TargetPlans:
@@ -40,8 +43,10 @@ class TargetPlans:
         self._loader = loader
         self._mapper = task.mapper
         self._warned: dict[TableId, tuple[CascadingKey, ...]] = {}
-        # The target tables that have been read, in the order in which they are looked at.
+        # The target tables that rows have come for, in the order in which they are looked at.
         self._targets: dict[TableId, TargetTable] = {}
+        # All that have been read, and when they were looked at for a source's first row.
+        self._read: dict[TableId, float] = {}
         self._looked = monotonic()
         # The columns and keys that each source table has had, by it and its target.
         self._had: dict[tuple[TableId, TableId], set[object]] = {}
@@ -99,16 +104,21 @@ class TargetPlans:
             )
         self._warn_of_losses(plan)
         self._targets[plan.target.id] = plan.target
+        self._read.setdefault(plan.target.id, -inf)
         return plan
 
     def _look_if_new(self, table: Table, target: TargetTable) -> None:
         """Looks at the target where a source table has a column, a type or a key that it did not
         have before: then the target was often altered first, and what is known of it is too old.
-        Also with its first row, unless the target has been read for it."""
+        Also with its first row, unless the target has been read for it, or a moment ago for that of
+        another source table."""
         had = self._had.setdefault((table.id, target.id), set())
         has: set[object] = {table.key, *table.columns}
-        if (had or target.id in self._targets) and not has <= had:
+        now = monotonic()
+        is_old = now - self._read.get(target.id, now) >= FRESH_SECONDS
+        if (had or is_old) and not has <= had:
             self._loader.is_altered(target)
+            self._read[target.id] = now
         # Not before: the target may not answer, and other threads meet the same columns.
         had |= has
 
@@ -169,14 +179,13 @@ class TargetPlans:
         table = self._loader.table(route.target)
         if table is None:
             return route.target
-        self._targets[table.id] = table
+        self._read.setdefault(table.id, -inf)
         return table.id
 
     def target(self, route: Route) -> TargetTable:
-        """The target table of a route, looked at in turn from now on. Raises UnmappedColumn,
-        TargetMisconfigured."""
+        """The target table of a route. Raises UnmappedColumn, TargetMisconfigured."""
         table = self._target(route)
-        self._targets[table.id] = table
+        self._read.setdefault(table.id, -inf)
         return table
 
     def _target(self, route: Route) -> TargetTable:

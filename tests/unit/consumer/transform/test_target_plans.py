@@ -219,16 +219,17 @@ def test_new_columns_are_planned_on_the_target_as_it_is_whoever_looks(
     assert found == [wide] * (2 if is_of_two_threads else 1)
 
 
-def test_tables_known_before_their_first_row_are_looked_at_then_and_in_turn(
+def test_tables_known_before_their_first_row_are_looked_at_then_and_in_turn_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that is read for this row is not read twice."""
+    """One that is read for this row is not read twice, nor for the first rows of many shards."""
     monkeypatch.setattr(target_plans, "LOOK_EACH_SECONDS", 0.0)
     names = [TableId("shop", name) for name in ("a", "b", "c")]
     columns = {"id": TargetColumn("id", "text")}
     loader = MemoryTarget({name: TargetTable(name, columns, ("id",)) for name in names})
     includes = frozenset({"shop.a", "shop.b"})
-    rules = (MapperRule(schema=("shop_2", "shop")),)
+    shards = [f"shop_{number}" for number in range(2, 5)]
+    rules = tuple(MapperRule(schema=(shard, "shop")) for shard in shards)
     topics, target = TopicConfig("", ("shop",)), JdbcTarget("")
     plans = TargetPlans(
         LoadTask("7", topics, "canalRow", "JdbcBatch", target, includes=includes, rules=rules),
@@ -243,7 +244,13 @@ def test_tables_known_before_their_first_row_are_looked_at_then_and_in_turn(
     monkeypatch.setattr(loader, "is_altered", asked)
     plans.check()
     plans.look_again()
-    assert looked == ["a", "b"]
+    assert looked == []
     for schema, name in (("shop", "a"), ("shop", "c"), ("shop_2", "c"), ("shop_2", "c")):
         plans.of(Table(TableId(schema, name), (Column("id"),), ("id",)))
-    assert looked[2:] == ["a", "c"]
+    assert looked == ["a", "c"]
+    for shard, seconds in (("shop_3", 3600.0), ("shop_4", 0.0)):
+        monkeypatch.setattr(target_plans, "FRESH_SECONDS", seconds)
+        plans.of(Table(TableId(shard, "c"), (Column("id"),), ("id",)))
+    assert looked[2:] == ["c"]
+    plans.look_again()
+    assert looked[3:] == ["a", "c"]
