@@ -137,7 +137,7 @@ def positions(task_id: str, bus: _Bus) -> list[Position]:
     swimlanes = dict.fromkeys([*TaskNodes(bus.client).swimlanes(task_id), *stored, *changes])
     found = []
     for swimlane in swimlanes:
-        history = [Change(**asdict(change)) for change in changes.get(swimlane, ())]
+        history = [Change(**change.to_fields()) for change in changes.get(swimlane, ())]
         position = stored.get(swimlane)
         found.append(Position(swimlane=swimlane, position=position, history=history))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -47,7 +46,7 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
     if as_json:
         fields = {}
         for swimlane, changes in found.items():
-            fields[swimlane] = [asdict(change) for change in changes]
+            fields[swimlane] = [change.to_fields() for change in changes]
         print_json(fields)
         return
     for swimlane, changes in found.items():

@@ -12,8 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
 
 import orjson
 from kazoo.client import KazooClient
@@ -59,13 +59,29 @@ def history_path(task_id: str, swimlane: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One position that was set: when (UTC), by whom, with which command."""
+    """One position that was set: when (UTC), by whom, with which command. `others`: members that
+    only another version of cdcbus knows."""
 
     at: str
     by: str
     how: str
     before: str | None
     after: str
+    others: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def to_fields(self) -> dict[str, Any]:
+        """The change as JSON fields."""
+        known = asdict(self)
+        return {**known.pop("others"), **known}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Change:
+        """Reads the output of `to_fields`. Raises AttributeError, TypeError."""
+        known = {name: fields[name] for name in _KNOWN & fields.keys()}
+        return cls(**known, others={name: fields[name] for name in fields.keys() - _KNOWN})
+
+
+_KNOWN: Final = frozenset(("at", "by", "how", "before", "after"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +205,7 @@ def _that_fit(
             # None is left, or a newer one did not fit.
             if number > len(changes) or kept[swimlane] < number - 1:
                 continue
-            more = len(orjson.dumps(asdict(changes[-number]))) + len(",")
+            more = len(orjson.dumps(changes[-number].to_fields())) + len(",")
             # Positions of many partitions are long, so the number alone does not limit the size.
             if more <= left and sizes[swimlane] + more <= HISTORY_BYTES:
                 kept[swimlane] = number
@@ -206,7 +222,7 @@ def _that_fit(
 
 
 def history_to_json(changes: Sequence[Change], has_moved: bool) -> bytes:
-    return orjson.dumps({"changes": [asdict(each) for each in changes], "hasMoved": has_moved})
+    return orjson.dumps({"changes": [each.to_fields() for each in changes], "hasMoved": has_moved})
 
 
 def _take_out(
@@ -340,11 +356,12 @@ def _read(client: KazooClient, task_id: str, swimlane: str) -> _Stored:
         return _Stored()
     fields = node.usable().fields
     try:
-        changes = [Change(**change) for change in fields.get("changes") or []]
+        changes = [*map(Change.from_fields, fields.get("changes") or [])]
         return _Stored(changes, node.version, _shows_move(fields))
-    except TypeError as error:
+    except (AttributeError, TypeError) as error:
         raise ConfigError(
-            f"{path} does not hold a history of positions; delete it with zkCli"
+            f"{path} does not hold a history of positions; it may be of a newer cdcbus: run that "
+            "one. Otherwise delete it with zkCli"
         ) from error
 
 

@@ -22,6 +22,7 @@ from cdcbus.tasks.zookeeper.position.history import (
     Change,
     changed,
     has_moved,
+    histories,
     history_path,
     merged,
     positions_of,
@@ -145,3 +146,16 @@ def test_a_history_tells_that_a_task_has_run_where_it_had_got_to_a_place_that_no
     assert told(("a", "b"))
     assert told((None, "a"), ("b", "c"))
     assert has_moved(b"[]")
+
+
+def test_what_only_a_newer_cdcbus_says_of_a_change_is_kept() -> None:
+    zookeeper: Any = MemoryZooKeeper()
+    zookeeper.put(position_path("7", "t"), text({0: 1}).encode())
+    made = {"at": "a", "by": "b", "how": "h", "before": None, "after": "x", "ticket": 5}
+    zookeeper.put(history_path("7", "t"), {"changes": [made]})
+    [change] = histories(zookeeper, "7")["t"]
+    assert (change.after, change.to_fields()) == ("x", made)
+    set_positions(zookeeper, "7", {"t": text({0: 2})}, {"t": text({0: 1})}, "me", "offset set")
+    kept = orjson.loads(zookeeper.nodes[history_path("7", "t")])["changes"]
+    assert kept[0] == made
+    assert [each["after"] for each in kept] == ["x", text({0: 2})]
