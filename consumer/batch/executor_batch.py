@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from threading import Event
@@ -41,7 +41,7 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.late import Begun, learn, without_late
 from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition_of
-from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
 from cdcbus.plugins.errors import CdcError, SparkUnavailable
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
@@ -99,7 +99,9 @@ class Executors:
     """Applies the micro-batches of one task. Not thread-safe."""
 
     def __init__(self, task: LoadTask, applier: Applier) -> None:
-        """`applier` is the driver's, for what needs no executor."""
+        """`applier` is the driver's, for what needs no executor; it has taken the target over."""
+        if applier.keeps_offsets and isinstance(task.target, JdbcTarget):
+            task = replace(task, target=replace(task.target, needs_offsets=True))
         self._run = TaskRun(uuid4().hex, pickle.dumps(task))
         self._applier = applier
 

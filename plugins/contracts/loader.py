@@ -225,3 +225,5 @@ class JdbcTarget:
     zero_date: ZeroDate = ZeroDate.REJECT
     # Identifies each transaction in the target's binlog; empty: transactions carry no mark.
     mark: str = ""
+    # The task's driver keeps offsets there: an executor that cannot do so writes nothing.
+    needs_offsets: bool = False

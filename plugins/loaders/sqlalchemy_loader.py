@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from socket import gethostname
 from threading import Lock
 from time import monotonic
 
@@ -372,7 +373,9 @@ class JdbcBatch:
 
     def _open_offset_table(self) -> TargetTable | None:
         """Opens the table, once unless the target is unavailable. Returns None if it cannot be
-        created: repeated batches are harmless, as they are upserts."""
+        created: repeated batches are harmless, as they are upserts. Raises TargetMisconfigured then
+        where the driver keeps offsets, as servers can give an account other rights from each host:
+        rows without an offset would not be fenced, and the driver would expect one."""
         with self._offset_table_lock:
             if self._is_offset_table_open:
                 return self._offset_table
@@ -383,6 +386,12 @@ class JdbcBatch:
             except (TargetUnavailable, UnsafeOffsetTable, offset_table.OldOffsetTable):
                 raise
             except TargetError as error:
+                if self._database.target.needs_offsets:
+                    raise TargetMisconfigured(
+                        f"{error}; the driver of task {self._task_id} keeps offsets in this table, "
+                        f"and its executor on host {gethostname()} finds no such table: give the "
+                        "task's account the same rights from this host as from the driver's"
+                    ) from error
                 LOG.warning("task %s keeps no offsets in the target: %s", self._task_id, error)
             self._is_offset_table_open = True
             return self._offset_table

@@ -104,7 +104,8 @@ class _Worker:
         self._work = work
         self._converter = make_converter(work.fetch.publish.converter)
         # Those of other packages are refused.
-        loader = cast(JdbcBatch, make_loader(work.load.loader, work.load.target))
+        target = replace(work.load.target, needs_offsets=work.guard is not None)
+        loader = cast(JdbcBatch, make_loader(work.load.loader, target))
         self._loader = _GuardedLoader(loader, work.guard)
         self._read = RowsOrRecords(work.load.reader)
         self._applier = PartitionApplier(

@@ -240,6 +240,21 @@ class Offsets(LoaderBase):
         assert message.startswith("task poor keeps no offsets in the target: ")
         poor.close()
 
+    def test_an_executor_that_finds_no_table_for_offsets_writes_nothing_where_its_driver_has_one(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        """Servers can give an account other rights from each host: MySQL shows it no table then."""
+        target = replace(server.without_rights_to_create(), needs_offsets=True)
+        poor = make_loader("JdbcBatch", target)
+        for _ in range(2):
+            with pytest.raises(TargetMisconfigured, match=r"cdcbus_position.* on host "):
+                poor.applied_offsets()
+            with pytest.raises(TargetMisconfigured), poor.transaction():
+                pytest.fail("rows could be written")
+        poor.close()
+        with loader.transaction() as transaction:
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
+
     def test_a_look_at_the_offset_table_makes_none(
         self, server: TargetServer, loader: Loader
     ) -> None:

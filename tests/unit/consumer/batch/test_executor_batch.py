@@ -331,8 +331,15 @@ def test_letters_that_the_former_run_of_a_task_could_not_send_are_known_in_the_n
     assert given[2] is not given[0]
 
 
+@pytest.mark.parametrize("keeps_offsets", [True, False])
+def test_executors_must_keep_offsets_where_their_driver_does(*, keeps_offsets: bool) -> None:
+    driver: Any = SimpleNamespace(keeps_offsets=keeps_offsets)
+    task = pickle.loads(Executors(TASK, driver)._run.task)
+    assert task.target.needs_offsets is keeps_offsets
+
+
 def test_each_use_of_executors_is_another_run() -> None:
-    driver: Any = None
+    driver: Any = SimpleNamespace(keeps_offsets=True)
     assert Executors(TASK, driver)._run != Executors(TASK, driver)._run
 
 

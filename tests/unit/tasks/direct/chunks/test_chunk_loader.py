@@ -83,7 +83,7 @@ class World:
         self.conflict = ""
         self.loader: Any = None
         monkeypatch.setattr(chunk_loader, "ChunkReader", self._reader)
-        monkeypatch.setattr(chunk_loader, "make_loader", lambda *_: self)
+        monkeypatch.setattr(chunk_loader, "make_loader", self._loader)
         monkeypatch.setattr(chunk_loader, "PartitionApplier", self._applier)
         chunk_loader._worker.cache_clear()
 
@@ -105,6 +105,10 @@ class World:
 
     def _reader(self, *_: object) -> World:
         self.opened += 1
+        return self
+
+    def _loader(self, _: str, target: JdbcTarget) -> World:
+        self.target = target
         return self
 
     def _applier(self, *given: Any) -> World:
@@ -317,6 +321,14 @@ def test_a_commit_holds_the_guard_as_it_was_and_counts_for_its_reader(world: Wor
     assert world.load(committed=6).committed == 7
     commit(world)
     assert world.offsets == [guard, (count(8, epoch=4), count(7, epoch=4))]
+
+
+@pytest.mark.parametrize("guard", [GUARD, None])
+def test_an_executor_must_find_the_guard_s_table_where_the_driver_keeps_offsets(
+    world: World, guard: AppliedOffset | None
+) -> None:
+    world.load(guard=guard)
+    assert world.target.needs_offsets is (guard is not None)
 
 
 def test_a_transaction_that_is_undone_does_not_count(world: World) -> None:
