@@ -38,6 +38,9 @@ POLL_SECONDS = 0.1
 LOOK_SECONDS = 1.0
 # The query ends after this long without a batch, or without a first one.
 QUIET_SECONDS, FIRST_SECONDS = 1.0, 30.0
+# A batch in progress is cancelled this long after an error was found: it can wait for executors, a
+# lock or Kafka, and the error would not be shown.
+FINISH_SECONDS = 30.0
 # Where many tasks share Spark's cores, a free core goes to the pool that has the fewest; among
 # pools without any, always to the first by name. So each task has a pool of its own.
 POOL = "spark.scheduler.pool"
@@ -55,7 +58,8 @@ def stream_backlog(
 ) -> None:
     """Runs one streaming query until the rest is small, no batch comes, batches of another size fit
     better, partitions wait for each other, a bounded replay has reached its end, or `stop` is set.
-    Finishes a batch that has begun, except when `stop` is set. Raises what ended the query."""
+    Finishes a batch that has begun, except when `stop` is set, or an error was found and the batch
+    goes on for FINISH_SECONDS. Raises what ended the query."""
     try:
         session, scratch = spark.session
         next_offsets = batches.progress.next_offsets
@@ -172,8 +176,12 @@ class _MicroBatches:
     def end(self) -> None:
         """Returns when no batch is in progress and none will begin."""
         self.ended.set()
-        with self._working:
-            pass
+        until = monotonic() + FINISH_SECONDS
+        while not self._working.acquire(timeout=POLL_SECONDS):
+            if self._stop.is_set() or monotonic() > until:
+                with suppress(*JVM_ENDED):
+                    self._query.stop()
+        self._working.release()
 
     def _take(self, frame: DataFrame, ends: Goals) -> None:
         progress = self._batches.progress

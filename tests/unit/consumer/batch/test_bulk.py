@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from threading import Event
+from itertools import count
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 
 from cdcbus.consumer.batch import bulk
 from cdcbus.consumer.batch.batch_size import HELD_BATCHES, LARGE_RECORDS, TURN_SECONDS, BatchSize
-from cdcbus.consumer.batch.bulk import FIRST_SECONDS, POOL, QUIET_SECONDS, _MicroBatches
+from cdcbus.consumer.batch.bulk import (
+    FINISH_SECONDS,
+    FIRST_SECONDS,
+    POOL,
+    QUIET_SECONDS,
+    _MicroBatches,
+)
 from cdcbus.consumer.batch.executor_batch import Span
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
@@ -64,6 +71,7 @@ class Bulk:
         self.pools: list[dict[str, str]] = []
         self.batches, self.size, self.stop = Batches(next_offsets), BatchSize("7", 50_000), Event()
         self.is_stopped = False
+        self.on_stop: Callable[[], None] = lambda: None
         executors = SimpleNamespace(apply=lambda _, spans: apply(spans))
         self.micro: Any = _MicroBatches(
             TASK,
@@ -77,6 +85,7 @@ class Bulk:
 
         def stop() -> None:
             self.is_stopped = True
+            self.on_stop()
 
         writer: Any = SimpleNamespace(start=lambda: SimpleNamespace(stop=stop))
         self.micro.start(writer)
@@ -207,6 +216,44 @@ def test_a_task_that_is_to_stop_breaks_its_batch_off_and_has_no_error(
     query.batch({ONE: 50_000})
     query.micro.end()
     assert (query.micro.error, query.batches.progress.next_offsets) == (None, {ONE: 0})
+
+
+@pytest.mark.parametrize("must_stop", [True, False])
+def test_a_batch_that_waits_beside_an_error_is_cancelled_by_a_stop_and_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, *, must_stop: bool
+) -> None:
+    """It can wait for executors for ever: no signal ended the task, and its error was not shown."""
+    now = count(1000.0, 0.0 if must_stop else FINISH_SECONDS + 1)
+    monkeypatch.setattr(bulk, "monotonic", lambda: next(now))
+    query = Bulk(monkeypatch, done, {ONE: 0})
+    query.micro._working.acquire()  # a batch is at work
+    query.on_stop = query.micro._working.release
+    query.micro.fail(TargetUnavailable("away"))
+    if must_stop:
+        query.stop.set()
+    ending = Thread(target=query.micro.end, daemon=True)
+    ending.start()
+    ending.join(timeout=20)
+    assert (query.is_stopped, ending.is_alive()) == (True, False)
+    assert str(query.micro.error) == "away"
+
+
+def test_a_batch_beside_an_error_may_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = Bulk(monkeypatch, done, {ONE: 0})
+    query.micro._working.acquire()  # a batch is at work
+    looked = Event()
+
+    def now() -> float:
+        looked.set()
+        return 1000.0
+
+    monkeypatch.setattr(bulk, "monotonic", now)
+    ending = Thread(target=query.micro.end, daemon=True)
+    ending.start()
+    assert looked.wait(timeout=20)
+    query.micro._working.release()
+    ending.join(timeout=20)
+    assert (query.is_stopped, ending.is_alive()) == (False, False)
 
 
 def test_a_query_ends_when_its_last_batch_had_all_that_was_there(
