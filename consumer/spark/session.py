@@ -46,7 +46,14 @@ from cdcbus.consumer.spark.settings import (
     joined,
     with_attempts,
 )
-from cdcbus.consumer.spark.spark_errors import JVM_ENDED, causes, ended, how_jvm_ended, unwritable
+from cdcbus.consumer.spark.spark_errors import (
+    JVM_ENDED,
+    causes,
+    ended,
+    ending,
+    how_jvm_ended,
+    unwritable,
+)
 from cdcbus.consumer.spark.stderr import filtered_stderr
 from cdcbus.plugins.errors import (
     CdcError,
@@ -73,13 +80,13 @@ def spark_session(task: LoadTask, stop: Event) -> AbstractContextManager[tuple[S
 
 @contextmanager
 def shared_spark(
-    name: str, options: Mapping[str, str], stop: Event, on_end: Callable[[], object]
+    name: str, options: Mapping[str, str], stop: Event, on_end: Callable[[str], object]
 ) -> Iterator[OpenSpark]:
     """One Spark application for many tasks, among which it shares its cores fairly. Raises what
     `spark_session` raises.
 
-    `on_end` is called, perhaps more than once, when the JVM has died, or the cluster has ended the
-    application: all its work in progress is lost.
+    `on_end` is called with a sentence, perhaps more than once, when the JVM has died, or the
+    cluster has ended the application: all its work in progress is lost.
     """
     with _application(name, {"spark.scheduler.mode": "FAIR", **options}, stop) as (spark, scratch):
         gateway: Any = spark.sparkContext._gateway
@@ -88,9 +95,9 @@ def shared_spark(
 
         def watch(seconds: float | None = None) -> None:
             with suppress(TimeoutExpired):
-                gateway.proc.wait(seconds)
+                code = gateway.proc.wait(seconds)
                 if not stop.is_set():
-                    on_end()
+                    on_end(str(ended(name, ending(code))))
 
         @contextmanager
         def open_session(task: LoadTask, _stop: Event) -> Iterator[tuple[SparkSession, Path]]:
@@ -104,7 +111,7 @@ def shared_spark(
                     watch(2)
                 elif not stop.is_set() and (end := _end(name, spark)):
                     LOG.error("%s", end)
-                    on_end()
+                    on_end(str(end))
                 raise
             finally:
                 shutil.rmtree(folder, ignore_errors=True)

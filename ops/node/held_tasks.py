@@ -324,7 +324,11 @@ class HeldTasks:
             number = -code or signal.SIGTERM
             # Unlike an error, which the process may have listed itself.
             held.listed_since = now()
-            self._failed(task_id, held, f"ended by signal {number} from outside", -number)
+            reason = f"ended by signal {number} from outside"
+            # The last lines of a process of its own that was killed are not about its end.
+            if isinstance(process, SparkTask):
+                reason = process.last_words() or reason
+            self._failed(task_id, held, reason, -number)
 
     def _is_done(self, task_id: str, process: TaskProcess | SparkTask) -> bool:
         """Whether it has reached its end, not been ended by a signal."""

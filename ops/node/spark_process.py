@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
@@ -86,11 +86,11 @@ class SparkProcess:
         self._numbers = count(1)
         self._changing = Lock()
         self._tasks: dict[int, SparkTask] | None = {}  # None: it has ended
-        # The task that it was killed for, and why it gave up all tasks on its own: then the others
-        # are faultless.
-        self._blamed: SparkTask | None = None
+        # The tasks that it was killed for, or that used Spark when it ended, and why the process
+        # gave up all tasks on its own: then the others are faultless.
+        self._blamed: Collection[int] | None = None
         self._is_ending = False
-        self._lost = ""
+        self._why = ""
         # Closed here once it is inherited: otherwise `_listen` would never see the child's end of
         # it close.
         with ExitStack() as undo, child_end:
@@ -146,7 +146,8 @@ class SparkProcess:
         """Kills the process because of one task, the first that this is called for; the others end
         by no fault of theirs."""
         # Before the kill: `_listen` reads it as soon as the process has ended.
-        self._blamed = self._blamed or blamed
+        if self._blamed is None:
+            self._blamed = [blamed.number]
         self._process.kill()
 
     def close(self) -> None:
@@ -162,7 +163,8 @@ class SparkProcess:
             for line in lines:
                 fields = _fields_of(line)
                 # The first reason counts; later ones follow from it.
-                self._lost = self._lost or fields.get("lost", "")
+                if not self._why and (why := fields.get("lost") or fields.get("crash")):
+                    self._why, self._blamed = why, fields.get("tasks", [])
                 # None: the task was already ended with the process, or is unknown.
                 if self._tasks and (task := self._tasks.pop(fields.get("ended"), None)) is not None:
                     task.end(fields["code"], fields["sentence"], is_faultless=False)
@@ -177,7 +179,7 @@ class SparkProcess:
             self._process.wait(CLOSE_SECONDS)
         # Code 0 with tasks left: somebody has stopped the process.
         code = code or -signal.SIGTERM
-        sentence = self._lost
+        sentence = self._why
         # The last lines of a process that was killed are not about its end.
         if not sentence and code > 0:
             sentence = self._process.last_words()
@@ -185,9 +187,8 @@ class SparkProcess:
             rest, self._tasks = self._tasks or {}, None
         # Without a reason and without a task to blame, it counts as a crash of each task.
         for task in rest.values():
-            task.end(
-                code, sentence, is_faultless=bool(self._lost) or self._blamed not in (None, task)
-            )
+            is_blamed = self._blamed is None or task.number in self._blamed
+            task.end(code, sentence, is_faultless=not is_blamed)
         self._on_end()
 
 

@@ -7,6 +7,8 @@ of JSON:
     {"start":7,"task":"1084","log":"/var/log/1084.log"}   {"stop":7}
     {"ended":7,"code":1,"sentence":"..."}                 {"lost":"..."} all have ended, by no fault
                                                           of theirs
+    {"crash":"...","tasks":[7]}                           all have ended, as Spark has; these used
+                                                          it
 
 A start has a number, so that late messages are about that start only. The process ends when the
 socket is closed.
@@ -23,6 +25,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -96,7 +99,7 @@ def _run_tasks(
     name = f"cdcbus node {os.environ.get(NODE_VARIABLE, '')}"
     with guarded(
         client,
-        lambda: _end_at_once(channel, "ZooKeeper may have given its locks away"),
+        lambda: _end_at_once(channel, {"lost": "ZooKeeper may have given its locks away"}),
         bus.lock_times,
     ) as guard:
         tasks = _Tasks(bus, client, guard, channel, logs)
@@ -104,19 +107,15 @@ def _run_tasks(
         Thread(target=_obey, args=(channel, tasks, stop), name="orders", daemon=True).start()
         while not stop.is_set():
             if tasks.is_spark_wanted.wait(WAIT_SECONDS):
-                opening = shared_spark(
-                    name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
-                )
+                opening = shared_spark(name, bus.spark_options, stop, tasks.end_with_spark)
                 tasks.give_spark(opening, stop)
         # For tasks that never needed Spark; `give_spark` has stopped the others.
         tasks.stop_all()
 
 
-def _end_at_once(channel: _Channel, lost: str) -> None:
-    """Ends all work of this process and of its JVM, in all threads. `lost`: why this is no fault of
-    the tasks; empty: it is a crash."""
-    if lost:
-        channel.send_at_once({"lost": lost})
+def _end_at_once(channel: _Channel, report: Mapping[str, Any]) -> None:
+    """Ends all work of this process and of its JVM, in all threads. `report`: for the node."""
+    channel.send_at_once(report)
     os.killpg(0, signal.SIGKILL)
 
 
@@ -183,6 +182,7 @@ class _Tasks:
         self.spark: Future[OpenSpark] = Future()  # it starts while tasks continue
         self._channel, self._logs = channel, logs
         self._running: dict[int, tuple[Thread, Stop]] = {}
+        self._spark_users: set[int] = set()
         self._changing = Lock()
 
     def give_spark(self, opening: AbstractContextManager[OpenSpark], stop: Event) -> None:
@@ -239,8 +239,24 @@ class _Tasks:
         for thread, _ in running:
             thread.join()
 
+    def end_with_spark(self, sentence: str) -> None:
+        """Ends all tasks at once, as their JVM or its application has ended. Only those that used
+        it can have caused that."""
+        _end_at_once(self._channel, {"crash": sentence, "tasks": list(self._spark_users)})
+
     @contextmanager
-    def _open_session(self, task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
+    def _open_session(
+        self, number: int, task: LoadTask, stop: Event
+    ) -> Iterator[tuple[SparkSession, Path]]:
+        self._spark_users.add(number)
+        try:
+            with self._shared_session(task, stop) as session:
+                yield session
+        finally:
+            self._spark_users.remove(number)
+
+    @contextmanager
+    def _shared_session(self, task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
         # The future before the wish: a failed start replaces `self.spark`, and this one gets its
         # error.
         spark = self.spark
@@ -268,7 +284,7 @@ class _Tasks:
                 self._guard,
                 os.environ.get(NODE_VARIABLE, ""),
                 stop,
-                self._open_session,
+                partial(self._open_session, number),
             )
         except _StoppedBefore:
             pass

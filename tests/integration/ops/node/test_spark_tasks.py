@@ -243,6 +243,9 @@ def test_tasks_share_one_application_and_nothing_else(
         "both to work again",
         PATIENCE_SECONDS,
     )
+    for task_id in ("a", "b"):
+        said = [failure.sentence for failure in bus.tasks.errors(task_id)]
+        assert any("the JVM of Spark has ended (killed by SIGKILL" in each for each in said)
     last = bus.runner("b")
     node.terminate()
     assert node.wait(PATIENCE_SECONDS) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -68,6 +70,32 @@ def test_a_task_without_a_thread_ends_and_the_next_orders_are_obeyed(
         ends = [orjson.loads(told.readline()) for _ in range(2)]
     assert [(each["ended"], each["code"]) for each in ends] == [(1, 1), (2, 1)]
     assert "check its limits of threads" in ends[0]["sentence"]
+
+
+def test_an_end_of_spark_is_reported_with_its_cause_and_the_tasks_that_use_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def open_spark(*_: object) -> Iterator[str]:
+        yield "a session"
+
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "killpg", lambda *given: killed.append(given))
+    nothing: Any = None
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.makefile("rb") as told:
+        node = _Tasks(nothing, nothing, nothing, _Channel(theirs), nothing)
+        given: Any = node.spark
+        given.set_result(open_spark)
+        with node._open_session(8, nothing, Event()):
+            pass
+        with node._open_session(7, nothing, Event()):
+            node.end_with_spark("the JVM of Spark has ended")
+        assert orjson.loads(told.readline()) == {
+            "crash": "the JVM of Spark has ended",
+            "tasks": [7],
+        }
+    assert killed == [(0, signal.SIGKILL)]
 
 
 def test_what_fails_once_it_is_there_is_no_matter_of_its_start() -> None:

@@ -17,6 +17,7 @@ from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node import held_tasks
 from cdcbus.ops.node.held_task import HeldTask, NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks
+from cdcbus.ops.node.spark_process import SparkTask
 from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.task_status import State
@@ -304,6 +305,25 @@ def test_each_time_that_a_task_is_killed_counts_with_its_time(
     assert run is not None
     assert (run.restarts, run.all_restarts) == (0 if is_faultless else 1, 2)
     assert run.restarted_at == (first, first + 150)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [("out of memory", "out of memory"), ("", "ended by signal 9 from outside")],
+)
+def test_a_task_whose_spark_has_ended_says_why(
+    held: HeldTasks, clock: Clock, words: str, reason: str
+) -> None:
+    nodes = TaskNodes(held._nodes.client)
+    assert nodes.claim("7", "n1")
+    nothing: Any = SimpleNamespace(token="1")
+    task = SparkTask(1, nothing)
+    task.end(-9, words, is_faultless=False)
+    held.tasks["7"] = HeldTask(Offer(("a",)), Run(State.WORKING, node_id="n1"), process=task)
+    held._ended("7", held.tasks["7"], task, -9)
+    run = nodes.run("7")
+    assert run is not None
+    assert (run.reason, run.restarts) == (reason, 1)
 
 
 def test_a_kill_after_which_a_task_is_not_started_again_counts_once(

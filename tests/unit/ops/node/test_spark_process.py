@@ -15,7 +15,7 @@ from cdcbus.ops.node.task_process import TaskProcess
 from tests.support.processes.no_threads import is_left, started_processes, without_threads
 from tests.support.waiting import wait_until
 
-# Ends a task when told to stop it; `end`, `lost`, `half`, `close` and `hang` as task names make it do just that.
+# Ends a task when told to stop it; `end`, `lost`, `crash`, `half`, `close` and `hang` as task names make it do just that.
 STAND_IN = """
 import json, os, signal, socket, sys
 connection = socket.socket(fileno=0)
@@ -26,6 +26,9 @@ for order in map(json.loads, connection.makefile("rb")):
         tell(ended=order["start"], code=1, sentence="it is broken")
     elif order.get("task") == "lost":
         tell(lost="ZooKeeper is away")
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif order.get("task") == "crash":
+        tell(crash="out of memory", tasks=[order["start"]])
         os.kill(os.getpid(), signal.SIGKILL)
     elif order.get("task") == "half":
         connection.sendall(b'{"ended":' + str(order["start"]).encode() + b',"code":1,"sent')
@@ -79,6 +82,16 @@ def test_a_process_that_gives_up_for_all_is_no_fault_of_any(
 ) -> None:
     tasks = [process.start(task_id, tmp_path / "x.log") for task_id in ("good", "lost")]
     assert end(*tasks) == [(-signal.SIGKILL, "ZooKeeper is away", True)] * 2
+
+
+def test_the_end_of_spark_is_the_fault_of_those_that_used_it(
+    process: SparkProcess, tmp_path: Path
+) -> None:
+    tasks = [process.start(task_id, tmp_path / "x.log") for task_id in ("good", "crash")]
+    assert end(*tasks) == [
+        (-signal.SIGKILL, "out of memory", True),
+        (-signal.SIGKILL, "out of memory", False),
+    ]
 
 
 def test_who_is_killed_with_another_task_is_faultless(
