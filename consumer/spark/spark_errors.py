@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -56,6 +57,16 @@ _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly")
 _FULL = ("No space left on device", "Disk quota exceeded", "mkdir of file:")
 # Kafka's client raises a ConfigException, although the name service may be back soon.
 _UNRESOLVED = "No resolvable bootstrap urls"
+# An error in an executor's Python, as its worker reports it: the frames, all of them indented, then
+# its class and the first line of its text.
+_TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\):\n(?P<frames>(?:[ \t].*\n|\n)*)"
+    r"(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$",
+    re.MULTILINE,
+)
+_FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
+# Pyspark's error where driver and executor have Pythons of two minor versions.
+_OTHER_PYTHON = "[PYTHON_VERSION_MISMATCH]"
 
 
 def spark_error(task: LoadTask, error: BaseException) -> CdcError:
@@ -144,8 +155,22 @@ def causes(java: Any) -> Iterator[Any]:
 
 def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
     """The error for a cause chain. `text`: the chain's texts, of which the first line is shown as
-    the reason; `classes`: the chain's classes with their ancestors, outermost first."""
+    the reason, or the error in an executor's Python; `classes`: the chain's classes with their
+    ancestors, outermost first."""
     reason = next((line for line in text.splitlines() if line.strip()), "no reason given")
+    # The last one: it was raised while those before it were handled.
+    for raised in list(_TRACEBACK.finditer(text))[-1:]:
+        kind, words = raised["name"].rpartition(".")[2], raised["text"] or ""
+        if kind.endswith(("ModuleNotFoundError", "ImportError")) or _OTHER_PYTHON in words:
+            return CdcError(
+                f"task {task.task_id}: Python does not fit at an executor: {kind}: {words}; "
+                "spark.pyspark.python must name one of the driver's minor version there, with the "
+                "packages of docs/loading.md#executors"
+            )
+        # Only its class and place: its text can hold cells.
+        reason = f"Python of an executor raised {kind}"
+        for file, line in _FRAME.findall(raised["frames"])[-1:]:
+            reason += f" at {file}:{line}"
     if any(name in _REFUSED for name in classes):
         remedy = (
             "check the task's settings kafka.security.protocol, kafka.sasl.*, kafka.ssl.* "

@@ -110,6 +110,64 @@ def test_executors_that_are_lost_as_often_as_spark_tries_are_tried_again(loss: s
     assert policy_of(error).action is Action.RETRY
 
 
+FRAMES = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/opt/pyspark/worker.py", line 2028, in main
+    func, profiler, deserializer, serializer = read_udfs(pickleSer, infile, eval_type)
+                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/opt/pyspark/serializers.py", line 473, in loads
+    return cloudpickle.loads(obj, encoding=encoding)
+"""
+"""As PySpark 4.0 has them, without a Java exception."""
+
+
+@pytest.mark.parametrize(
+    ("last", "shown"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'psycopg'",
+            "ModuleNotFoundError: No module named 'psycopg'",
+        ),
+        (
+            "pyspark.errors.exceptions.base.PySparkImportError: [PACKAGE_NOT_INSTALLED] PyArrow",
+            "PySparkImportError: [PACKAGE_NOT_INSTALLED] PyArrow",
+        ),
+        (
+            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python "
+            "in worker: 3.9 than that in driver: 3.11.\nPlease check",
+            "[PYTHON_VERSION_MISMATCH] Python in worker: 3.9 than that in driver: 3.11.;",
+        ),
+    ],
+)
+def test_a_python_of_executors_that_does_not_fit_is_named_with_the_setting(
+    last: str, shown: str
+) -> None:
+    error = classified(TASK, f"{FRAMES}{last}\n", [])
+    assert type(error) is CdcError
+    assert str(error).startswith("task 7: Python does not fit at an executor: ")
+    assert shown in str(error)
+    assert "spark.pyspark.python" in str(error) and "docs/loading.md#executors" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{FRAMES}ValueError: secret\nAnna: Smith\n",
+        f"org.apache.spark.SparkException: Job aborted{FRAMES}x.ValueError\n\tat org.apache.spark.X",
+        f"{FRAMES}KeyError: 'secret'\n\nDuring handling of the above exception, another exception "
+        f"occurred:\n{FRAMES}ValueError: secret",
+    ],
+)
+def test_other_errors_in_python_of_executors_are_shown_by_class_and_place_without_cells(
+    text: str,
+) -> None:
+    assert str(classified(TASK, text, OUTER)) == (
+        "task 7: Spark failed: Python of an executor raised ValueError at "
+        "/opt/pyspark/serializers.py:473"
+    )
+
+
 @pytest.mark.parametrize("reason", ["No space left on device", "Disk quota exceeded"])
 def test_a_full_disk_is_waited_for(reason: str) -> None:
     error = classified(
