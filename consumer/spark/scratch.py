@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cdcbus.consumer.spark.spark_errors import unwritable
@@ -24,13 +24,25 @@ def scratch_folder() -> Iterator[Path]:
     except OSError as error:
         raise unwritable("any folder", error) from error
     _remove_leftovers(parent)
-    folder = new_folder(parent, f"{_SCRATCH}{os.getpid()}-")
     with ExitStack() as stack:
+        yield _new_locked(parent, stack)
+
+
+def _new_locked(parent: Path, stack: ExitStack) -> Path:
+    """A new folder, locked where the file system has locks; `stack` removes it. systemd-tmpfiles
+    empties /tmp of what is older than ten days, but not of what is locked."""
+    while True:
+        folder = new_folder(parent, f"{_SCRATCH}{os.getpid()}-")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        # systemd-tmpfiles empties /tmp of what is older than ten days, but not of what is locked.
-        with suppress(OSError):
+        try:
             stack.callback(os.close, _locked(folder))
-        yield folder
+        # Somebody found it before it was locked, and removes it.
+        except (BlockingIOError, FileNotFoundError):
+            continue
+        except OSError:
+            return folder
+        if folder.exists():
+            return folder
 
 
 def _locked(folder: Path) -> int:
@@ -54,22 +66,23 @@ def new_folder(parent: Path, prefix: str = "") -> Path:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    """Removes scratch folders of killed tasks: a folder's name holds the id of its process. A
-    locked one is in use all the same, by another container that shares the parent folder."""
+    """Removes scratch folders of killed tasks, which nobody has locked. Only where the file system
+    has no locks, the id of its process counts, which a folder's name holds: in a container another
+    process soon has the same."""
     for folder in parent.glob(f"{_SCRATCH}*"):
         pid, _, _ = folder.name.removeprefix(_SCRATCH).partition("-")
-        if pid.isdigit() and not _is_alive(int(pid)) and not _is_locked(folder):
+        if not pid.isdigit():
+            continue
+        with ExitStack() as stack:
+            try:
+                # Held until it is removed: its maker sees so that it must make another one.
+                stack.callback(os.close, _locked(folder))
+            except BlockingIOError:
+                continue
+            except OSError:
+                if _is_alive(int(pid)):
+                    continue
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        os.close(_locked(folder))
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _is_alive(pid: int) -> bool:
