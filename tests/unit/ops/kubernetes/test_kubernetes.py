@@ -115,6 +115,16 @@ def test_settings_are_ones_that_a_node_knows_and_takes(settings: BusSettings) ->
     assert volume["configMap"]["name"] == map_["name"]
 
 
+def test_the_memory_is_enough_for_the_cores_that_spark_uses_on_any_machine(
+    settings: BusSettings,
+) -> None:
+    """Without a limit of CPU, `local[*]` would be all cores of the machine."""
+    found = re.fullmatch(r"local\[(\d+)\]", settings.spark_options["spark.master"])
+    assert found
+    # For the node and its other tasks, for the JVM, and for the Python of each core.
+    assert CONTAINER["resources"]["limits"] == {"memory": f"{1 + 1 + int(found[1])}Gi"}
+
+
 def test_probes_ask_for_what_the_node_serves_without_a_token(settings: BusSettings) -> None:
     bind = settings.http_bind
     assert bind is not None
