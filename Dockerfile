@@ -11,9 +11,10 @@ RUN pip wheel --no-deps --wheel-dir wheels .
 
 FROM python:3.11-slim-bookworm
 
-# Spark needs Java.
+# Spark needs Java. tini is the first process: it reaps processes whose parent was killed, which
+# would stay as zombies until the container ends.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless tini \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /src
@@ -30,5 +31,6 @@ RUN cdcbus prepare
 RUN useradd --create-home --uid 1000 cdcbus
 USER cdcbus
 WORKDIR /home/cdcbus
-ENTRYPOINT ["cdcbus"]
+# -s: also where it is not the first one, as with docker run --init.
+ENTRYPOINT ["tini", "-s", "--", "cdcbus"]
 CMD ["--help"]

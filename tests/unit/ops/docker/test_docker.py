@@ -345,12 +345,22 @@ def test_what_is_no_part_of_the_image_is_not_sent_to_the_build() -> None:
 
 
 def test_the_image_starts_cdcbus_as_a_user_without_rights() -> None:
-    assert [instruction.words for instruction in of("ENTRYPOINT")] == [["cdcbus"]]
+    [entry_point] = of("ENTRYPOINT")
+    assert entry_point.words[-1] == "cdcbus"
     (user,) = of("USER")
     assert f"useradd --create-home --uid 1000 {user.text}" in [run.text for run in of("RUN")]
     assert instructions().index(user) > max(
         index for index, each in enumerate(instructions()) if each.name == "RUN"
     )
+
+
+def test_the_first_process_reaps_what_others_have_left_wherever_the_image_runs() -> None:
+    """Kubernetes has no setting as `init: true` of Compose."""
+    [entry_point] = of("ENTRYPOINT")
+    assert entry_point.words[:-1] == ["tini", "-s", "--"]
+    [packages] = [run.words for run in of("RUN") if "apt-get" in run.text]
+    assert "tini" in packages
+    assert [name for name in TASKS if {"init", "entrypoint"} & SERVICES[name].keys()] == []
 
 
 def test_the_base_images_are_named_exactly_and_of_one_version() -> None:

@@ -76,6 +76,8 @@ def test_every_file_is_applied() -> None:
 
 
 def test_the_image_is_the_one_of_this_version_and_runs_a_node() -> None:
+    # It replaces the entry point, and with it the first process.
+    assert "command" not in CONTAINER
     assert KUSTOMIZATION["images"] == [{"name": CONTAINER["image"], "newTag": __version__}]
     result = CliRunner().invoke(main, [*CONTAINER["args"], "--help"])
     assert result.exit_code == 0, result.output
