@@ -8,7 +8,7 @@ its own, else row by row.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -153,11 +153,14 @@ class PartitionApplier:
         self._scattered.look_again()
         return found or []
 
-    def begin(self, _partition: TopicPartition, _seen: AppliedOffset | None) -> None:
-        """Reads the offsets of all partitions, and fences nobody: another partition of the same
-        driver may be applied at the same time."""
-        self._held.set(self._loader.applied_offsets())
-        self._scattered.note_partitions(self.seen)
+    def begin(
+        self, partition: TopicPartition, seen: Mapping[TopicPartition, AppliedOffset]
+    ) -> None:
+        """Reads the partition's offset, and fences nobody: another partition of the same driver may
+        be applied at the same time."""
+        others = {each: offset for each, offset in seen.items() if each != partition}
+        self.seen = {**others, **by_partition(self._loader.applied_offsets(partition))}
+        self._scattered.note_partitions([partition, *others])
         self._scattered.look_again()
         self._plans.look_again()
 

@@ -214,8 +214,8 @@ class BatchApplier:
         self.progress.add(batch, by_swimlane)
         has_moved = False
         waiting: list[Outcome] = []
+        self.progress.move((each.partition, each.end, each.last) for each in outcomes)
         for outcome in outcomes:
-            self.progress.move(outcome.partition, outcome.end, outcome.last)
             has_moved |= outcome.end > known.get(outcome.partition, 0)
             if outcome.waits:
                 waiting.append(outcome)

@@ -111,11 +111,7 @@ class Executors:
         executor's error; then only the target knows how far each partition has been applied."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
-        seen: dict[TopicPartition, AppliedOffset] = {}
-        for partition, offset in self._applier.seen.items():
-            if partition in spans:
-                seen[partition] = offset
-        apply = partial(apply_partition, self._run, dict(spans), seen)
+        apply = partial(apply_partition, self._run, dict(spans), dict(self._applier.seen))
         rows = map_in_arrow(frame, apply).collect()
         outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
         for outcome in outcomes:
@@ -245,7 +241,7 @@ def _begin(
     meanwhile: the partition resumes after that part. Otherwise the target holds the offset that the
     driver has seen, or the first transaction finds that it does not."""
     known = seen.get(outcome.partition)
-    applier.begin(outcome.partition, known)
+    applier.begin(outcome.partition, seen)
     found = applier.seen.get(outcome.partition)
     if found and span.start < found.next_offset <= span.end:
         epoch = known.epoch if known else 0

@@ -113,13 +113,20 @@ class Progress:
         LOG.warning("task %s: %s", task_id, sentence)
         self.lost_tables.append((time.time(), sentence))
 
-    def move(self, partition: TopicPartition, end: int, last: Landmark | None) -> None:
-        """Moves a partition to the end of a batch. `last` is None where the batch held transaction
-        markers only: then the last record stays the former one."""
-        self.next_offsets = {**self.next_offsets, partition: end}
-        if last:
-            self.last = {**self.last, partition: last}
-            self.passed.append(Passed(partition, last, end))
+    def move(self, moved: Iterable[tuple[TopicPartition, int, Landmark | None]]) -> None:
+        """Moves partitions to the end of a batch, each with its last record, None where the batch
+        held transaction markers only: then that stays the former one."""
+        # New dicts, as other threads read them meanwhile.
+        ends: dict[TopicPartition, int] = {}
+        lasts: dict[TopicPartition, Landmark] = {}
+        for partition, end, last in moved:
+            ends[partition] = end
+            if last:
+                lasts[partition] = last
+        self.next_offsets = {**self.next_offsets, **ends}
+        self.last = {**self.last, **lasts}
+        for partition, last in lasts.items():
+            self.passed.append(Passed(partition, last, ends[partition]))
 
     @property
     def done(self) -> int:

@@ -3,7 +3,7 @@ topics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Event
 from typing import Protocol
@@ -66,9 +66,11 @@ class Applier(Protocol):
         or undone. Called before the stored positions are read."""
         ...
 
-    def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
+    def begin(
+        self, partition: TopicPartition, seen: Mapping[TopicPartition, AppliedOffset]
+    ) -> None:
         """On an executor: sets `seen` to what the target holds for the partition by now. The driver
-        has last seen `seen` there."""
+        has last seen `seen` there, of all partitions."""
         ...
 
     def let_go(self) -> None:

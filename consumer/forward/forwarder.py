@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -174,14 +174,16 @@ class Forwarder:
                 self._task.task_id,
             )
 
-    def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
+    def begin(
+        self, partition: TopicPartition, seen: Mapping[TopicPartition, AppliedOffset]
+    ) -> None:
         """Takes a partition over from the driver, and reads how far it has been committed
         meanwhile. Raises OffsetConflict where a later epoch has begun, BusError."""
         if not self._config.transactional_id:
             return
         outlet = self._outlet(partition)
         outlet.take_over()
-        if epoch_of(outlet.held) != epoch_of(seen):
+        if epoch_of(outlet.held) != epoch_of(seen.get(partition)):
             raise conflict(partition)
         self.seen = {partition: outlet.held} if outlet.held else {}
 

@@ -138,8 +138,9 @@ class ExampleSqlite:
             with _reported(self._path):
                 connection.execute("COMMIT")
 
-    def applied_offsets(self) -> list[AppliedOffset]:
-        return list(self.offset_table().applied)
+    def applied_offsets(self, partition: tuple[str, int] | None = None) -> list[AppliedOffset]:
+        applied = self.offset_table().applied
+        return [each for each in applied if partition in (None, each.topic_partition)]
 
     def fence(self) -> list[AppliedOffset] | None:
         with self._connected("BEGIN IMMEDIATE") as connection, _reported(self._path):

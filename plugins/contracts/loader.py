@@ -167,8 +167,9 @@ class Loader(Protocol):
         """Declares that other processes write and delete rows from now on."""
         ...
 
-    def applied_offsets(self) -> list[AppliedOffset]:
-        """The offsets stored by this task; empty where the target has no offset table."""
+    def applied_offsets(self, partition: tuple[str, int] | None = None) -> list[AppliedOffset]:
+        """The offsets stored by this task, or only the one of this topic and number; empty where
+        the target has no offset table."""
         ...
 
     def fence(self) -> list[AppliedOffset] | None:

@@ -36,8 +36,9 @@ class JdbcSqlDebug(JdbcBatch):
     def transaction(self) -> Iterator[LoadTransaction]:
         yield DryTransaction(self._database.dialect, self._task_id)
 
-    def applied_offsets(self) -> list[AppliedOffset]:
-        return list(self.offset_table().applied)
+    def applied_offsets(self, partition: tuple[str, int] | None = None) -> list[AppliedOffset]:
+        applied = self.offset_table().applied
+        return [each for each in applied if partition in (None, each.topic_partition)]
 
     def fence(self) -> list[AppliedOffset] | None:
         table = self.offset_table()

@@ -195,9 +195,19 @@ def fence(connection: Connection, task_id: str) -> None:
     connection.execute(SHAPE.update().where(columns.task == task_id).values(epoch=_epoch() + 1))
 
 
-def load(connection: Connection, task_id: str, table: TargetTable) -> list[AppliedOffset]:
-    """Returns a task's offsets. `table`: as found, possibly of an earlier version."""
-    return _load(connection, task_id, table, SHAPE.c.topic != COUNTS)
+def load(
+    connection: Connection,
+    task_id: str,
+    table: TargetTable,
+    partition: tuple[str, int] | None = None,
+) -> list[AppliedOffset]:
+    """Returns a task's offsets, or only that of a partition. `table`: as found, possibly of an
+    earlier version."""
+    which: ColumnElement[bool] = SHAPE.c.topic != COUNTS
+    if partition is not None:
+        topic, number = partition
+        which = and_(SHAPE.c.topic == topic, SHAPE.c.partition == number)
+    return _load(connection, task_id, table, which)
 
 
 def counts(connection: Connection, task_id: str, table: TargetTable) -> dict[int, AppliedOffset]:

@@ -302,12 +302,12 @@ class JdbcBatch:
     def forget_rows(self) -> None:
         self._known.forget_rows()
 
-    def applied_offsets(self) -> list[AppliedOffset]:
+    def applied_offsets(self, partition: tuple[str, int] | None = None) -> list[AppliedOffset]:
         table = self._open_offset_table()
         if table is None:
             return []
         with self._own_tables(), self._database.connected(OFFSET_TABLE) as connection:
-            return offset_table.load(connection, self._task_id, table)
+            return offset_table.load(connection, self._task_id, table, partition)
 
     def counts(self) -> dict[int, AppliedOffset]:
         """By reader, how much a direct load of the task has committed here; empty also where the

@@ -45,6 +45,9 @@ class Offsets(LoaderBase):
             transaction.store_offset(AppliedOffset("Orders", 0, 6, 8), stored[0])
             raise KeyError
         assert set(loader.applied_offsets()) == set(stored)
+        for each in stored:
+            assert loader.applied_offsets(each.topic_partition) == [each]
+        assert loader.applied_offsets(("orders", 2)) == []
         assert self.rows(server) == [(1, 1)]
 
     @pytest.mark.parametrize("noticed_by", ["fence", "look", "commit"])

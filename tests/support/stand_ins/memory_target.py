@@ -106,8 +106,8 @@ class MemoryTarget:
     def end_other_sessions(self) -> None:
         """Does nothing: there are none."""
 
-    def applied_offsets(self) -> list[AppliedOffset]:
-        return list(self.offsets.values())
+    def applied_offsets(self, partition: tuple[str, int] | None = None) -> list[AppliedOffset]:
+        return [each for key, each in self.offsets.items() if partition in (None, key)]
 
     def fence(self) -> list[AppliedOffset] | None:
         offsets = {}

@@ -159,7 +159,7 @@ def nothing(_: Progress) -> None:
 
 def moved_to(offset: int) -> Callable[[Progress], None]:
     def move(progress: Progress) -> None:
-        progress.move(ONE, offset, Landmark(offset - 1, 1))
+        progress.move([(ONE, offset, Landmark(offset - 1, 1))])
 
     return move
 

@@ -374,7 +374,7 @@ Look = Callable[[PartitionApplier], object]
 LOOKS: dict[str, Look] = {
     "the source's rows": lambda _: None,
     "a look of the driver": PartitionApplier.lost_tables,
-    "a look of an executor": lambda applier: applier.begin(TopicPartition("shop", 0), None),
+    "a look of an executor": lambda applier: applier.begin(TopicPartition("shop", 0), {}),
 }
 
 

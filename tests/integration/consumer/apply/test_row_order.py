@@ -141,7 +141,7 @@ class Partitions:
             self.appliers.append(applier)
         self.appliers[0].applied_offsets()  # as the driver
         for place, applier in zip(self.places[1:], self.appliers[1:], strict=True):
-            applier.begin(place, None)
+            applier.begin(place, self.appliers[0].seen)
 
     def _read_on(self, partition: TopicPartition, offset: int) -> Iterator[Record]:
         return iter(self._partitions[self.places.index(partition)][offset:])
@@ -161,7 +161,7 @@ class Partitions:
         """Begins with all partitions, on a target that knows none."""
         self.appliers[0].take_over([AppliedOffset(*place, 0, 1) for place in self.places])
         for place, applier in zip(self.places[1:], self.appliers[1:], strict=True):
-            applier.begin(place, None)
+            applier.begin(place, self.appliers[0].seen)
 
     def apply(self, partition: int, count: int) -> int:
         """How many changes were superseded."""
@@ -517,7 +517,7 @@ def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_vers
             "partitions were added to topic shop, so records of one row are in several of them"
             in caplog.text
         )
-        applying.appliers[1].begin(TopicPartition("shop", 1), None)
+        applying.appliers[1].begin(TopicPartition("shop", 1), applying.appliers[0].seen)
         applying.apply(1, 1)
         assert applying.apply(0, 1) == 1
     assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]

@@ -214,7 +214,7 @@ def test_partitions_that_wait_for_each_other_first_of_all_leave_out_what_is_too_
         former.take_over([AppliedOffset(*SHOP_0, 0, 1)])
         former.apply(SHOP_0, first[:2], 2, 1)
         if not is_known:
-            now.begin(SHOP_0, None)
+            now.begin(SHOP_0, former.seen)
         former.add_partitions([AppliedOffset(*SHOP_1, 0, 1)], "partition 1 was added")
         former.apply(SHOP_1, second[:1], 1, 1)
         if is_known:

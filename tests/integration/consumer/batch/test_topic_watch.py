@@ -82,11 +82,8 @@ def test_neither_a_task_that_has_all_nor_one_at_work_nor_one_that_gets_on_is_sta
     stalled = Reading(name, kafka, 2)
 
     def is_stalled() -> bool:
-        gets_on.progress.move(
-            TopicPartition(name, 0),
-            gets_on.progress.next_offsets[TopicPartition(name, 0)] + 1,
-            None,
-        )
+        first = TopicPartition(name, 0)
+        gets_on.progress.move([(first, gets_on.progress.next_offsets[first] + 1, None)])
         for each in (has_all, at_work, gets_on, replayed):
             assert not each.finds(), each.found
         return stalled.finds()

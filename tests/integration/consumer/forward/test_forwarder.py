@@ -307,7 +307,7 @@ def test_a_partition_goes_to_executors_and_back_without_a_record_lost_or_doubled
     for number in (0, 2):
         driver.apply(partition, batch(insert(number), first=number), number + 1, 5)
         driver.let_go()
-        executor.begin(partition, driver.seen[partition])
+        executor.begin(partition, driver.seen)
         executor.apply(partition, batch(insert(number + 1), first=number + 1), number + 2, 5)
         driver.seen |= executor.seen
         executor.let_go()
@@ -324,7 +324,7 @@ def test_an_executor_sends_nothing_where_something_else_was_committed_than_the_d
     before = dict(driver.seen)
     driver.apply(partition, batch(insert(1), first=1), 2, 5)
     driver.let_go()
-    executor.begin(partition, before[partition])
+    executor.begin(partition, before)
     executor.seen = before
     with pytest.raises(
         OffsetConflict, match=rf"somebody else has sent records of {partition.topic}\[0\] meanwhile"
@@ -340,7 +340,7 @@ def test_an_executor_that_begins_when_it_was_given_up_sends_nothing_and_holds_up
     driver, executor = forwarding(transactional), forwarding(transactional)
     driver.apply(partition, batch(insert(0)), 1, 5)
     driver.let_go()
-    given_up = driver.seen[partition]
+    given_up = dict(driver.seen)
     driver.applied_offsets()
     with pytest.raises(OffsetConflict):
         executor.begin(partition, given_up)

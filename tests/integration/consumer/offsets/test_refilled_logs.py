@@ -271,7 +271,7 @@ def looked(watch: LogWatch) -> Refilled | None:
 def moved(
     progress: Progress, partition: TopicPartition, last: Sequence[Landmark | None], end: int
 ) -> None:
-    progress.move(partition, end, last[partition.partition])
+    progress.move([(partition, end, last[partition.partition])])
 
 
 def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_it_went_on(
@@ -316,7 +316,7 @@ def test_a_batch_under_way_while_the_leader_changes_is_compared_too(
     log.fill(5)
     moved(progress, partition, log.apply(process, 10, 3), 3)
     assert looked(watch) is None
-    progress.move(partition, 6, under_way)
+    progress.move([(partition, 6, under_way)])
     assert looked(watch) is not None
 
 

@@ -162,7 +162,7 @@ def test_a_topic_is_known_to_have_several_partitions_before_their_records_come(
     loader = target(offsets={offset.topic_partition: offset for offset in offsets})
     applier = PartitionApplier(task, made, loader)
     if is_executor:
-        applier.begin(PARTITION, None)
+        applier.begin(PARTITION, {offset.topic_partition: offset for offset in offsets})
     else:
         applier.applied_offsets()
         applier.take_over(offsets)

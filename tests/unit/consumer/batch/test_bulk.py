@@ -58,7 +58,7 @@ class Batches:
         assert is_held
         outcomes = apply(ends)
         for outcome in outcomes:
-            self.progress.move(outcome.partition, outcome.end, None)
+            self.progress.move([(outcome.partition, outcome.end, None)])
         return not any(outcome.waits for outcome in outcomes)
 
 

@@ -178,6 +178,30 @@ def test_a_bounded_replay_ends_inside_the_batch(monkeypatch: pytest.MonkeyPatch)
     assert len(loader.rows[PARENTS]) == 7
 
 
+def test_only_the_offset_of_its_partition_is_read_and_others_are_those_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each Spark task would read as many rows as the task has partitions."""
+    others = [AppliedOffset(PARTITION[0], number, 3, 6) for number in (1, 2)]
+    by_now = AppliedOffset(*PARTITION, 12, 7)
+    loader = target(
+        offsets={PARTITION: by_now, others[0].topic_partition: replace(others[0], epoch=9)}
+    )
+    asked: list[tuple[str, int] | None] = []
+    offsets = loader.applied_offsets
+
+    def applied_offsets(partition: tuple[str, int] | None = None) -> list[AppliedOffset]:
+        asked.append(partition)
+        return offsets(partition)
+
+    monkeypatch.setattr(loader, "applied_offsets", applied_offsets)
+    applier = PartitionApplier(TASK, Made(), loader)
+    driver = {each.topic_partition: each for each in others}
+    applier.begin(PARTITION, {**driver, PARTITION: AppliedOffset(*PARTITION, 0, 6)})
+    assert asked == [PARTITION]
+    assert applier.seen == {**driver, PARTITION: by_now}
+
+
 def test_what_an_executor_that_was_lost_has_committed_is_not_applied_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

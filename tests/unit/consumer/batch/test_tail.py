@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Event, Lock, Semaphore
 from typing import Any
 
@@ -115,7 +115,7 @@ class World:
             return False
         for partition, end in ends.items():
             assert len(partitions[partition]) == end - self.progress.next_offsets[partition]
-            self.progress.move(partition, end, None)
+            self.progress.move([(partition, end, None)])
         return True
 
     def look_around(self) -> None:
@@ -161,12 +161,13 @@ def test_readings_are_of_single_partitions_again_after_some_batches(
     world = World(monkeypatch, ONE, TWO)
     world.waits = 1
 
-    def more(partition: TopicPartition, _end: int, _: object) -> None:
-        world.progress.next_offsets = {**world.progress.next_offsets, partition: 0}
-        if len(world.held) < HELD_BATCHES + 3:
-            world.next[partition] = 0
+    def more(_: Progress, moved: Iterable[tuple[TopicPartition, int, object]]) -> None:
+        for partition, _end, _last in moved:
+            world.progress.next_offsets = {**world.progress.next_offsets, partition: 0}
+            if len(world.held) < HELD_BATCHES + 3:
+                world.next[partition] = 0
 
-    monkeypatch.setattr(Progress, "move", lambda _, *moved: more(*moved))
+    monkeypatch.setattr(Progress, "move", more)
     world.follow()
     assert world.read_from_all[: HELD_BATCHES + 2] == [False, *[True] * HELD_BATCHES, False]
 
@@ -243,7 +244,7 @@ def test_what_was_read_ahead_before_a_partition_was_added_is_read_again_with_key
         part = partitions[ONE]
         first = part.offsets[0].as_py()
         applied.append((first, part.keys is not None))
-        world.progress.move(ONE, first + len(part), None)
+        world.progress.move([(ONE, first + len(part), None)])
         return True
 
     monkeypatch.setattr(world, "read", read)

@@ -118,7 +118,7 @@ def test_a_partition_that_stalls_is_told_while_others_go_on(kafka: Kafka) -> Non
     kafka.ends = {ONE: 1000, TWO: 9}
     found = []
     for _ in range(int(3 * STALL_SECONDS)):
-        progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+        progress.move([(ONE, progress.next_offsets[ONE] + 1, None)])
         found += looks(watch, kafka, 1)
     assert "gives no records of orders[1] at offset 3" in str(found[0])
 
@@ -134,7 +134,7 @@ def test_a_partition_about_which_kafka_says_nothing_stops_no_other_one(
 
     def read_on(seconds: float) -> State:
         for _ in range(int(seconds)):
-            progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+            progress.move([(ONE, progress.next_offsets[ONE] + 1, None)])
             assert looks(watch, kafka, 1) == []
         return status.now[0]
 
@@ -171,7 +171,7 @@ def test_a_target_that_takes_long_for_each_batch_is_no_stall_of_kafka(kafka: Kaf
     kafka.ends = {ONE: 1000, TWO: 9}
     for _ in range(9):
         kafka.now += STALL_SECONDS + 10
-        progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+        progress.move([(ONE, progress.next_offsets[ONE] + 1, None)])
         # As BatchApplier does after a long batch.
         progress.received.update(progress.next_offsets)
         assert watch.look() is None
@@ -204,7 +204,7 @@ def test_records_in_between_a_batch_at_work_and_the_end_of_a_replay_are_no_stall
     watch, progress = watching(kafka, 1)
     for offset in range(2, 9):
         assert looks(watch, kafka, STALL_SECONDS + 5) == []
-        progress.move(ONE, offset, None)
+        progress.move([(ONE, offset, None)])
     progress.batch_since = 1.0
     assert looks(watch, kafka, 5 * STALL_SECONDS) == []
     beyond, _ = watching(kafka, 5, load_task(start=Replay(0, 4)))
@@ -258,7 +258,7 @@ def test_logs_are_compared_only_behind_a_change_of_leader_and_for_what_was_under
     watch = LogWatch(load_task(), progress, Event())
 
     def pass_batch(end: int) -> Refilled | None:
-        progress.move(ONE, end, Landmark(end - 1, 5))
+        progress.move([(ONE, end, Landmark(end - 1, 5))])
         kafka.now += LOG_LOOK_SECONDS
         return watch.look()
 
@@ -282,12 +282,12 @@ def test_what_was_read_under_the_leader_of_the_start_is_not_compared(
     logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0}, leader_epochs={ONE: 1})
     watch = LogWatch(load_task(), progress, Event())
     for end in range(1, 1000):
-        progress.move(ONE, end, Landmark(end - 1, 5))
+        progress.move([(ONE, end, Landmark(end - 1, 5))])
     kafka.now += LOG_LOOK_SECONDS
     assert watch.look() is None
     assert logs.compared == []
     kafka.epoch, logs.is_other = 2, True
-    progress.move(ONE, 1000, Landmark(999, 5))
+    progress.move([(ONE, 1000, Landmark(999, 5))])
     kafka.now += LOG_LOOK_SECONDS
     assert watch.look() is not None
 
@@ -298,7 +298,7 @@ def test_what_kafka_does_not_tell_is_compared_once_it_does(
     logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0})
     watch = LogWatch(load_task(), progress, Event())
     ends, kafka.ends = kafka.ends, None
-    progress.move(ONE, 1, Landmark(0, 5))
+    progress.move([(ONE, 1, Landmark(0, 5))])
     kafka.now += LOG_LOOK_SECONDS
     assert watch.look() is None
     assert logs.compared == []
@@ -320,7 +320,7 @@ def test_few_ends_are_kept_where_kafka_tells_no_leader(
     if answer == "none":
         kafka.ends = None
     for end in range(1, 200):
-        progress.move(ONE, end, Landmark(end - 1, 5))
+        progress.move([(ONE, end, Landmark(end - 1, 5))])
         if end % 7 == 0:
             kafka.now += LOG_LOOK_SECONDS
             assert watch.look() is None
