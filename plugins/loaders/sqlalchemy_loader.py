@@ -130,7 +130,8 @@ class JdbcBatch:
 
     def refresh(self, name: TableId) -> None:
         """Drops a table from the cache, under every spelling that it was asked for by."""
-        self._cascades = None
+        # What is known of keys is kept, as the next reading is compared with it.
+        self._cascades_due = 0.0
         self._forget(name)
 
     def _forget(self, name: TableId) -> None:

@@ -139,3 +139,24 @@ def test_a_foreign_key_that_comes_meanwhile_is_seen(
         either.execute("DROP TABLE {schema}.children")
         assert loader.is_altered(found)
         assert not loader.is_altered(known[1])
+
+
+def test_a_foreign_key_of_an_altered_table_is_seen_at_its_parent(either: TargetServer) -> None:
+    """Its reading is the first after another one was asked for, so nothing else compares it."""
+    for each in ("parents", "children"):
+        either.execute(f"CREATE TABLE {{schema}}.{each} (id INT PRIMARY KEY)")
+    parents, children = (TableId(either.schema, each) for each in ("parents", "children"))
+    with closing(make_loader("JdbcBatch", either.target())) as loader:
+        known = [loader.table(each) for each in (parents, children)]
+        assert all(each is not None and not each.cascades for each in known)
+        either.execute(
+            "ALTER TABLE {schema}.children ADD v INT, "
+            "ADD FOREIGN KEY (id) REFERENCES {schema}.parents (id) ON DELETE CASCADE"
+        )
+        assert known[1] is not None
+        assert loader.is_altered(known[1])
+        child, parent = loader.table(children), loader.table(parents)
+        assert child is not None
+        assert parent is not None
+        assert len(child.cascades) == 1
+        assert parent.cascades == child.cascades
