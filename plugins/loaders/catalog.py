@@ -14,6 +14,8 @@ from cdcbus.plugins.contracts import CascadingKey, TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId, type_without_comment
 
+_BY_TABLES: Final = attrgetter("child", "parent", "on_delete", "on_update")
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
@@ -79,7 +81,24 @@ def cascading_keys(connection: Connection, catalog: Catalog) -> list[CascadingKe
         child_id = TableId(child_schema, child)
         parent_id = TableId(parent_schema, parent)
         found.add(CascadingKey(child_id, parent_id, on_delete or "", on_update or ""))
-    return sorted(found, key=attrgetter("child", "parent", "on_delete", "on_update"))
+    return sorted(found, key=_BY_TABLES)
+
+
+def with_hidden(
+    connection: Connection,
+    catalog: Catalog,
+    keys: Iterable[CascadingKey],
+    known: Iterable[CascadingKey],
+) -> list[CascadingKey]:
+    """These keys, and those of the known ones that were left out because DDL changed their tables
+    just then. Locks these tables as `hold` does; raises as it does."""
+    found = {*keys}
+    children = {key.child for key in known if key not in found}
+    are_there = [hold(connection, catalog, child) for child in sorted(children)]
+    if any(is_there is not False for is_there in are_there):
+        # Beside a lock of the session the server waits for no DDL, so no other reading is sure.
+        found.update(cascading_keys(connection, catalog))
+    return sorted(found, key=_BY_TABLES)
 
 
 def hold(connection: Connection, catalog: Catalog, name: TableId) -> bool | None:

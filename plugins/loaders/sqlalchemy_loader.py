@@ -32,7 +32,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.loaders import offset_table, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
-from cdcbus.plugins.loaders.catalog import cascading_keys, folds_names, reflect
+from cdcbus.plugins.loaders.catalog import cascading_keys, folds_names, reflect, with_hidden
 from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.identity.known_tables import KnownTables
@@ -106,9 +106,14 @@ class JdbcBatch:
             return known
         catalog = self._database.dialect.catalog
         # Of all tables at once, as MariaDB opens each table of the server to answer.
-        found = cascading_keys(connection, catalog), folds_names(connection, catalog)
-        self._cascades_due = now + max(KEYS_EACH_SECONDS, KEYS_SHARE * (monotonic() - now))
-        self._cascades = found
+        keys, is_folding = cascading_keys(connection, catalog), folds_names(connection, catalog)
+        # What follows can wait for DDL, which does not count.
+        pause = max(KEYS_EACH_SECONDS, KEYS_SHARE * (monotonic() - now))
+        if known is not None and not set(keys).issuperset(known[0]):
+            connection.rollback()  # a lock that is held while others are awaited can be a deadlock
+            keys = with_hidden(connection, catalog, keys, known[0])
+        found = self._cascades = keys, is_folding
+        self._cascades_due = now + pause
         if known is not None:
             # Their tables are known without a key that came, or with one that went.
             changed = {*known[0]} ^ {*found[0]}

@@ -160,3 +160,24 @@ def test_a_foreign_key_of_an_altered_table_is_seen_at_its_parent(either: TargetS
         assert parent is not None
         assert len(child.cascades) == 1
         assert parent.cascades == child.cascades
+
+
+def test_a_foreign_key_of_a_table_that_is_altered_just_then_does_not_count_as_gone(
+    server: TargetServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlalchemy_loader, "KEYS_EACH_SECONDS", 0.0)
+    monkeypatch.setattr(sqlalchemy_loader, "KEYS_SHARE", 0)
+    server.execute("CREATE TABLE {schema}.parents (id INT PRIMARY KEY)")
+    server.execute(
+        "CREATE TABLE {schema}.children (k INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) "
+        "REFERENCES {schema}.parents (id) ON DELETE CASCADE)"
+    )
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        parent = loader.table(TableId(server.schema, "parents"))
+        assert parent is not None
+        assert len(parent.cascades) == 1
+        with altered(server, "children"):
+            # Each reads all keys, which opens each table of the server.
+            assert [loader.is_altered(parent) for _ in range(TIMES // 4)].count(True) == 0
+        server.execute("DROP TABLE {schema}.children")
+        assert loader.is_altered(parent)
