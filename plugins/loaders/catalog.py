@@ -66,6 +66,15 @@ def reflect(
     return table or _any_case(connection, catalog, dialect, name)
 
 
+def key_of(connection: Connection, catalog: Catalog, name: TableId) -> tuple[str, ...] | None:
+    """The key that `reflect` finds of a table of that exact name, None without the table: in two
+    queries, for tables that the transaction has locked already. Raises DBAPIError."""
+    columns = _plain_columns(connection, catalog, name)
+    if not columns:
+        return None
+    return (_chosen(_unique_keys(connection, catalog, name), columns) or NO_KEY).names
+
+
 def folds_names(connection: Connection, catalog: Catalog) -> bool:
     """Whether names that differ in case are one table. Raises DBAPIError."""
     return bool(catalog.folds and connection.execute(text(catalog.folds)).scalar())
@@ -118,14 +127,10 @@ def _exact(
     columns = _columns(connection, catalog, name)
     if not columns:
         return None
-    keys: dict[str, _Key] = {}
-    found = connection.execute(text(catalog.unique_keys), parameters)
-    for is_primary, key_name, column_name, is_deferrable in found:
-        known = keys.setdefault(key_name, _Key(bool(is_primary), bool(is_deferrable), []))
-        known.columns.append(column_name)
-    key = _chosen(list(keys.values()), columns) or NO_KEY
+    keys = _unique_keys(connection, catalog, name)
+    key = _chosen(keys, columns) or NO_KEY
     others = []
-    for each in keys.values():
+    for each in keys:
         if key is NO_KEY or each.names != key.names:
             others.append(each.names)
     definition = _definition(connection, catalog, name)
@@ -150,11 +155,27 @@ def _exact(
     )
 
 
-def _columns(connection: Connection, catalog: Catalog, name: TableId) -> dict[str, TargetColumn]:
+def _unique_keys(connection: Connection, catalog: Catalog, name: TableId) -> list[_Key]:
+    keys: dict[str, _Key] = {}
+    found = connection.execute(text(catalog.unique_keys), name._asdict())
+    for is_primary, key_name, column_name, is_deferrable in found:
+        known = keys.setdefault(key_name, _Key(bool(is_primary), bool(is_deferrable), []))
+        known.columns.append(column_name)
+    return list(keys.values())
+
+
+def _plain_columns(
+    connection: Connection, catalog: Catalog, name: TableId
+) -> dict[str, TargetColumn]:
     columns = {}
     for row in connection.execute(text(catalog.columns), name._asdict()):
         column = _column(*row)
         columns[column.name] = column
+    return columns
+
+
+def _columns(connection: Connection, catalog: Catalog, name: TableId) -> dict[str, TargetColumn]:
+    columns = _plain_columns(connection, catalog, name)
     if columns and catalog.folding is not None:
         for each in catalog.folding(connection, name):
             columns[each] = replace(columns[each], is_folding=True)

@@ -14,7 +14,7 @@ from sqlalchemy.engine.interfaces import Dialect
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetRejected, TargetUnavailable
-from cdcbus.plugins.loaders.catalog import Catalog, reflect
+from cdcbus.plugins.loaders.catalog import Catalog, key_of
 from cdcbus.plugins.rowchange import Cell, TableId
 
 Cells = tuple[Cell, ...]
@@ -236,9 +236,9 @@ def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
 
 
 def check_key(connection: Connection, catalog: Catalog, table: TargetTable) -> None:
-    """Raises TargetUnavailable where the target table has another key than the known one."""
-    found = reflect(connection, catalog, table.dialect, table.id)
-    if found is None or found.key != table.key:
+    """Raises TargetUnavailable where the target table has another key than the known one. Called in
+    a transaction that has changed or locked its rows, so nobody alters it meanwhile."""
+    if key_of(connection, catalog, table.id) != table.key:
         raise TargetUnavailable(
             f"target table {table.id} has another key meanwhile, and is looked at again"
         )
