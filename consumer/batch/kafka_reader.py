@@ -17,10 +17,11 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES, at_offsets, make_client
+from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES, at_offsets
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.errors import BusError, BusUnavailable
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from threading import Lock
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException
@@ -15,29 +14,21 @@ from cdcbus.consumer.config import TopicConfig
 from cdcbus.consumer.offsets.kafka_client import as_client_takes
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.client.asking import offset_in
-from cdcbus.plugins.kafka.client.certificates import written_at
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.making import CurrentAdmin
 from cdcbus.plugins.positions import TopicPartition
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-# By their options, with the times of their certificates.
-_CLIENTS: dict[tuple[tuple[str, str], ...], tuple[dict[str, int], AdminClient]] = {}
-_MAKING = Lock()
+# By their options.
+_CLIENTS: dict[tuple[tuple[str, str], ...], CurrentAdmin] = {}
 
 
 def admin_of(source: TopicConfig) -> AdminClient:
-    """The client for a source's brokers and settings; created at its first use, and again when its
-    certificates have been renewed."""
+    """The client for a source's brokers and settings, with the certificates that are on disk.
+    Raises as `CurrentAdmin.client`."""
     options = {**source.look_up_options, "bootstrap.servers": source.servers}
     key = tuple(sorted(options.items()))
-    certificates = written_at(options)
-    with _MAKING:
-        made_with, client = _CLIENTS.get(key, (None, None))
-        if client is None or made_with != certificates:
-            client = AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
-            _CLIENTS[key] = certificates, client
-        return client
+    return _CLIENTS.setdefault(key, CurrentAdmin(options)).client()
 
 
 def bounds_of(

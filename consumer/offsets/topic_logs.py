@@ -14,7 +14,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES, at_offsets, make_client
+from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES, at_offsets
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import (
     BusError,
@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.kafka.client.asking import asked
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals, topic_error
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)

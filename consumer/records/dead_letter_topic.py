@@ -15,7 +15,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.config import LoadTask, OnError
-from cdcbus.consumer.offsets.kafka_client import make_client
 from cdcbus.consumer.records.dead_letters import (
     DeadLetter,
     OpenDeadLetter,
@@ -30,6 +29,7 @@ from cdcbus.consumer.records.record_reader import RecordReader
 from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import BusRejected, DataError
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.dead_letter_sender import WAIT_SECONDS, DeadLetterSender, UnsentLetters
 from cdcbus.plugins.kafka.topics import COMPACTED, warn_of_expiry
 

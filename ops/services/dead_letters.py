@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.kafka_client import make_client
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.ops.services.topics import access_of
 from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.dead_letter_sender import DeadLetterSender
 from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog, end_offsets, first_offsets
 from cdcbus.producer.config import FetchTask

@@ -20,13 +20,13 @@ from time import monotonic
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from cdcbus.plugins.contracts import SentLog
-from cdcbus.plugins.errors import RecordsLost
+from cdcbus.plugins.errors import BusUnavailable, RecordsLost
 from cdcbus.plugins.kafka.client.asking import asked, offset_in
-from cdcbus.plugins.kafka.client.certificates import written_at
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, RIGHTS, records_lost
+from cdcbus.plugins.kafka.client.errors import RIGHTS, records_lost
+from cdcbus.plugins.kafka.client.making import CurrentAdmin
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import id_of, named_topics
 
@@ -35,6 +35,8 @@ LOOK_SECONDS = 1.0
 # Between two looks at all topics, and at their ids.
 ALL_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
+# Without an answer, until that is logged.
+SILENT_SECONDS = 60.0
 # How long a leader of an earlier epoch is not believed: it may not know of its successor yet; nor a
 # broker that knows of fewer partitions than were known. In a restored cluster that is so for good.
 FORMER_LEADER_SECONDS = 60.0
@@ -106,12 +108,10 @@ class LogWatch:
         stop: Event,
     ) -> None:
         self._config = config
-        self._options = {**connecting, "bootstrap.servers": config.servers}
+        self._admin = CurrentAdmin({**connecting, "bootstrap.servers": config.servers})
         self._is_acknowledged = is_acknowledged
         self._stop = stop
         self._has_begun = False
-        self._admin: AdminClient | None = None
-        self._certificates: dict[str, int] = {}
         self._logs: dict[str, _Log] = {}
         # Topics to ask about, those written to since all was acknowledged, those in this
         # transaction, and those in the one before.
@@ -125,6 +125,9 @@ class LogWatch:
         self._looking: tuple[Thread, _Look] | None = None
         self._looked_at = self._looked_at_all = 0.0
         self._is_refused = False
+        # Since when no topic is answered for; None: the last look was.
+        self._silent_since: float | None = None
+        self._is_silence_logged = False
 
     def begin(self, noted: Mapping[str, SentLog]) -> None:
         """Begins with the topics that the task names and those that an earlier process has noted.
@@ -250,8 +253,9 @@ class LogWatch:
 
     def _ask(self, look: _Look) -> None:
         """Fills in what Kafka answers."""
-        with suppress(KafkaException):
-            admin = self._client()
+        with suppress(KafkaException, BusUnavailable):
+            admin = self._admin.client(is_new=self._has_doubted)
+            self._has_doubted = False
             if look.has_ids:
                 described = admin.describe_topics(
                     TopicCollection([*look.logs]), request_timeout=ANSWER_SECONDS
@@ -279,15 +283,6 @@ class LogWatch:
                 # Without new metadata the client would query the old leader for minutes.
                 admin.list_topics(timeout=ANSWER_SECONDS)
 
-    def _client(self) -> AdminClient:
-        certificates = written_at(self._options)
-        admin = self._admin
-        if admin is None or self._has_doubted or certificates != self._certificates:
-            self._has_doubted = False
-            admin = AdminClient(dict[str, Any](self._options), logger=LIBRARY_LOG)
-            self._admin, self._certificates = admin, certificates
-        return admin
-
     def _answered(
         self, answers: Mapping[Any, Future[Any]], read: Callable[[Future[Any]], Any]
     ) -> dict[Any, Any]:
@@ -311,6 +306,7 @@ class LogWatch:
     def _compare(self, look: _Look) -> None:
         """Takes over what Kafka has answered. Raises RecordsLost."""
         now = monotonic()
+        self._note_silence(look, now)
         for topic, found in look.topics.items():
             log, topic_id, count = look.logs[topic], id_of(found), len(found.partitions)
             is_other = bool(log.topic_id and topic_id and topic_id != log.topic_id)
@@ -349,6 +345,24 @@ class LogWatch:
         if look.is_of_due:
             self._due |= unanswered
         self._due |= self._doubts.keys()
+
+    def _note_silence(self, look: _Look, now: float) -> None:
+        """Warns where Kafka has answered for no topic for SILENT_SECONDS: once, until it answers.
+        A right that the user lacks is warned of by itself."""
+        if look.ends or self._is_refused:
+            self._silent_since, self._is_silence_logged = None, False
+            return
+        if self._silent_since is None:
+            self._silent_since = now
+        if now - self._silent_since >= SILENT_SECONDS and not self._is_silence_logged:
+            self._is_silence_logged = True
+            LOG.warning(
+                "Kafka at %s has not said for %d s where its topics end: a loss of acknowledged "
+                "records is noticed only once it does; check that its brokers run and that the "
+                "topics exist",
+                self._config.servers,
+                now - self._silent_since,
+            )
 
     def _is_doubtful(self, topic: str, look: _Look) -> bool:
         """Whether the ends of a topic are too low by answers that are not confirmed yet. Raises

@@ -31,6 +31,33 @@ def test_a_client_that_asks_takes_renewed_certificates(tmp_path: Path) -> None:
     assert admin_of(source) is second
 
 
+def test_the_former_client_asks_until_certificate_and_key_match(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise no check of a running task would notice anything meanwhile."""
+    authority = Authority.new(tmp_path, "ca")
+    key = authority.issue("client")
+    certificate = tmp_path / "certificate.pem"
+    certificate.write_bytes(key.read_bytes())
+    options = {
+        "security.protocol": "ssl",
+        "ssl.certificate.location": str(certificate),
+        "ssl.key.location": str(key),
+    }
+    source = TopicConfig("127.0.0.1:1", ("shop",), look_up_options=options)
+    first = admin_of(source)
+    renewed = Authority.new(tmp_path, "other").issue("renewed").read_bytes()
+    certificate.write_bytes(renewed)
+    assert admin_of(source) is first
+    assert admin_of(source) is first
+    (line,) = caplog.messages
+    assert "127.0.0.1:1 are looked at with the certificates of before" in line
+    key.write_bytes(renewed)
+    second = admin_of(source)
+    assert second is not first
+    assert admin_of(source) is second
+
+
 class Brokers:
     """As an AdminClient: partitions of a topic, some of them without a leader."""
 

@@ -23,6 +23,7 @@ from confluent_kafka import (
 
 from cdcbus.plugins.contracts import SentLog
 from cdcbus.plugins.errors import RecordsLost
+from cdcbus.plugins.kafka.client import making
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.publish import log_watch
 from cdcbus.producer.publish.log_watch import CONFIRMING_ANSWERS, MOST_NOTED, LogWatch
@@ -146,7 +147,7 @@ class Watched:
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     made = Brokers()
-    monkeypatch.setattr(log_watch, "AdminClient", made.client)
+    monkeypatch.setattr(making, "AdminClient", made.client)
     monkeypatch.setattr(log_watch, "LOOK_SECONDS", 0.0)
     return made
 
@@ -635,3 +636,24 @@ def test_a_user_who_may_not_look_is_told_once(
         task.look()
     (line,) = caplog.messages
     assert "does not let this user look at topics" in line
+
+
+def test_brokers_that_do_not_answer_for_long_are_warned_of_once(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = Watched(brokers)
+    task.send()
+    task.look()
+    brokers.errors["shop"] = KafkaError._TIMED_OUT
+    task.look()
+    assert not caplog.messages
+    monkeypatch.setattr(log_watch, "SILENT_SECONDS", 0.0)
+    for round_ in range(2):
+        brokers.errors["shop"] = KafkaError._TIMED_OUT
+        for _ in range(3):
+            task.send()
+            task.look()
+        assert len(caplog.messages) == round_ + 1
+        brokers.errors.clear()
+        task.look()
+    assert "has not said for 0 s where its topics end" in caplog.messages[0]

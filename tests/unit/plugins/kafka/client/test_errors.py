@@ -97,7 +97,7 @@ def test_no_client_logs_to_the_terminal() -> None:
 OF_ANOTHER_USER = """
 import os, resource
 from confluent_kafka import Producer
-from cdcbus.consumer.offsets.kafka_client import make_client
+from cdcbus.plugins.kafka.client.making import make_client
 os.setresuid(54321, 54321, 54321)
 resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
 try:
