@@ -86,7 +86,7 @@ class DeadLetterTopic:
     def open(self) -> None:
         """Creates the topic where it is missing, and counts the task's open letters. Must be called
         before the first `put`. Raises BusError."""
-        with AdminClient(self._options) as admin:
+        with make_client(AdminClient, self._options) as admin:
             self._make_topic(admin)
         self._open = self._open_digests()
 

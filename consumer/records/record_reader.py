@@ -16,6 +16,7 @@ from cdcbus.consumer.offsets.kafka_client import LARGEST_BYTES
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.errors import BusError, BusUnavailable
 from cdcbus.plugins.kafka.client.errors import Refusals, topic_error
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.positions import TopicPartition
 
 WAIT_SECONDS: Final = 30.0
@@ -48,7 +49,7 @@ class RecordReader:
             "fetch.wait.max.ms": 10,
             "receive.message.max.bytes": LARGEST_BYTES,
         }
-        consumer = Consumer(options)
+        consumer = make_client(Consumer, options)
         try:
             yield consumer
         finally:

@@ -26,8 +26,8 @@ from cdcbus.plugins.kafka.client.errors import (
     are_records_lost,
     drop_unsent,
     fatal_error,
-    not_made,
 )
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.client.options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.delivery_errors import (
@@ -129,10 +129,7 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def _new_client(self) -> Producer:
         certificates = written_at(self._options)
-        try:
-            client = Producer(self._options)
-        except KafkaException as error:
-            raise not_made(error) from error
+        client = make_client(Producer, self._options)
         self._certificates = certificates
         return client
 

@@ -11,8 +11,9 @@ from typing import Any, cast
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
+from cdcbus.plugins.errors import BusError, BusRejected
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals, topic_error
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.client.options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
 
@@ -70,10 +71,7 @@ class TopicLog:
             # A look must not create the topic that it asks for.
             "allow.auto.create.topics": False,
         }
-        try:
-            self._consumer = Consumer({**access.options, **fixed, **own})
-        except KafkaException as error:
-            raise ConfigError(f"settings of the Kafka client: {error.args[0].str()}") from error
+        self._consumer = make_client(Consumer, {**access.options, **fixed, **own})
 
     def __enter__(self) -> TopicLog:
         return self

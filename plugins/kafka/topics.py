@@ -13,8 +13,9 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, CdcError
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, PASSING, RIGHTS, topic_error
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.config import PublishConfig
 
 LOG = logging.getLogger(__name__)
@@ -149,12 +150,12 @@ class Topics:
                 answers = admin.describe_configs([resource])
                 found = answers[resource].result(timeout=ANSWER_SECONDS)
             return int(found["max.message.bytes"].value)
-        except (KafkaException, KeyError, ValueError, TimeoutError):
+        except (KafkaException, CdcError, KeyError, ValueError, TimeoutError):
             return None
 
     def _admin(self) -> AdminClient:
         options = {**self._connecting, "bootstrap.servers": self._config.servers}
-        return AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
+        return make_client(AdminClient, {**options, "logger": LIBRARY_LOG})
 
 
 def _class_of(error: KafkaError) -> type[BusError]:

@@ -15,6 +15,7 @@ from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, Positio
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import KafkaWriter
 
@@ -53,13 +54,14 @@ class Transaction:
         self._is_open = False
 
     def _new_group(self) -> Consumer:
-        return Consumer(
+        return make_client(
+            Consumer,
             {
                 **self._writer.connecting,
                 "bootstrap.servers": self._config.servers,
                 "group.id": self._group_name,
                 "logger": LIBRARY_LOG,
-            }
+            },
         )
 
     def take_over(self) -> None:
@@ -69,9 +71,10 @@ class Transaction:
         writer = self._writer
         writer.start()
         if writer.is_fenced or writer.is_stuck:
+            # It has read the same certificates. First, as a writer that is renewed is not again.
+            group = self._new_group()
             writer.renew()
-            # It has read the same certificates.
-            self._group = self._new_group()
+            self._group = group
             self._is_open = False
         if self._is_open:
             # Checks with the brokers that the name is still this process's: it must not be taken

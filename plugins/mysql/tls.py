@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from cdcbus.plugins.certificates.file_times import are_written_since, note_read, written_at
 from cdcbus.plugins.errors import ConfigError
 
 
@@ -45,8 +46,19 @@ class MysqlTls:
             return {"ssl_disabled": True}
         if self == BY_ITSELF:
             return {}
+        times = self._written_at()
+        context = self._context()
+        note_read(times)
         # With a context, the driver insists on TLS.
-        return {"ssl": self._context()}
+        return {"ssl": context}
+
+    def is_renewed(self) -> bool:
+        """Whether this process has used these files, and one was written since: what is wrong with
+        it may pass, as a certificate is renewed first and its key then."""
+        return are_written_since(self._written_at())
+
+    def _written_at(self) -> dict[str, int]:
+        return written_at(filter(None, (self.ca, self.certificate, self.key)))
 
     def _context(self) -> ssl.SSLContext:
         """The context for these settings. The driver's own options would not check the host's name

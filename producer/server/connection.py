@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pymysql
 from pymysql.constants import COMMAND
 
-from cdcbus.plugins.errors import ConfigError, SourceRefused
+from cdcbus.plugins.errors import ConfigError, SourceRefused, SourceUnavailable
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.mysql.silence import bound_silence
 from cdcbus.plugins.positions import BinlogPosition
@@ -67,10 +67,20 @@ def need_server(config: SourceConfig) -> None:
 
 def connect(config: SourceConfig, read_timeout_seconds: float = ANSWER_SECONDS) -> Connection:
     """Opens a connection with time zone UTC and utf8mb4, whose answers are complete. Raises
-    SourceUnavailable, SourceMisconfigured, and ConfigError for an unusable file or a source without
-    a server."""
+    SourceUnavailable, also for a file that has become unusable, SourceMisconfigured, and
+    ConfigError for a file that always was or a source without a server."""
     need_server(config)
     host, port = config.addresses[0]
+    try:
+        tls = config.tls.driver_arguments()
+    except ConfigError as error:
+        if config.tls.is_renewed():
+            raise SourceUnavailable(
+                f"source {host}:{port} cannot be connected to with the certificates that were "
+                f"written since the last time: {error}; check that certificate and key belong "
+                "together"
+            ) from error
+        raise
     try:
         connection = MysqlConnection(
             host=host,
@@ -82,7 +92,7 @@ def connect(config: SourceConfig, read_timeout_seconds: float = ANSWER_SECONDS) 
             connect_timeout=max(1, int(config.connect_timeout_seconds)),
             read_timeout=read_timeout_seconds,
             init_command=_SESSION,
-            **config.tls.driver_arguments(),
+            **tls,
         )
         if read_timeout_seconds > ANSWER_SECONDS:
             bound_silence(connection, GONE_SECONDS)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
+
+from cdcbus.plugins.certificates import file_times
 
 FILES: Final = frozenset(
     (
@@ -18,12 +19,5 @@ FILES: Final = frozenset(
 
 
 def written_at(options: Mapping[str, object]) -> dict[str, int]:
-    """When each file that librdkafka's options name was written, in epoch nanoseconds; 0 for one
-    that cannot be found. It differs once a certificate has been renewed."""
-    found: dict[str, int] = {}
-    for name in sorted(options.keys() & FILES):
-        try:
-            found[name] = Path(str(options[name])).stat().st_mtime_ns
-        except OSError:
-            found[name] = 0
-    return found
+    """As `file_times.written_at`, of the files that librdkafka's options name."""
+    return file_times.written_at({str(options[name]) for name in options.keys() & FILES})

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from cdcbus.plugins.certificates.file_times import are_written_since, note_read
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.kafka.client.certificates import written_at
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, not_made
@@ -20,11 +21,21 @@ Client = TypeVar("Client")
 
 def make_client(kind: Callable[[dict[str, Any]], Client], options: dict[str, Any]) -> Client:
     """A Consumer, a Producer or an AdminClient. Raises ConfigError for settings that it does not
-    know, and BusUnavailable."""
+    know, BusUnavailable where a former client has read the files of certificates that it cannot
+    use by now, as before their key is renewed, too."""
+    times = written_at(options)
     try:
-        return kind(options)
+        client = kind(options)
     except KafkaException as error:
+        if are_written_since(times):
+            raise BusUnavailable(
+                "no new Kafka client can be made of the certificates that were written since the "
+                f"last one (kafka.ssl.*): {error.args[0].str()}; check that certificate and key "
+                "belong together"
+            ) from error
         raise not_made(error) from error
+    note_read(times)
+    return client
 
 
 class CurrentAdmin:
@@ -54,7 +65,7 @@ class CurrentAdmin:
                 if former is None:
                     raise
                 if is_new:
-                    raise BusUnavailable(f"no new Kafka client can be made: {error}") from error
+                    raise BusUnavailable(str(error)) from error
                 self._warn(error)
                 return former
             self._certificates, self._is_warned = certificates, False

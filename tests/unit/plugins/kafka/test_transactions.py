@@ -34,3 +34,24 @@ def test_an_error_of_the_partition_is_not_taken_for_no_commit(
     monkeypatch.setattr(writers, "CONNECT_SECONDS", 0.0)
     with pytest.raises(raised):
         transaction.committed()
+
+
+def test_a_writer_is_renewed_only_once_the_group_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the next attempt would take its new client for one that is ready."""
+    renewed: list[bool] = []
+    writer: Any = SimpleNamespace(
+        connecting={},
+        is_fenced=False,
+        is_stuck=True,
+        start=lambda: None,
+        renew=lambda: renewed.append(True),
+    )
+    transaction = Transaction(writer, PublishConfig("nowhere:1", "t", "canalRow"), "g", "t", 0)
+
+    def fail() -> None:
+        raise BusUnavailable("certificates are being renewed")
+
+    monkeypatch.setattr(transaction, "_new_group", fail)
+    with pytest.raises(BusUnavailable, match="being renewed"):
+        transaction.take_over()
+    assert not renewed

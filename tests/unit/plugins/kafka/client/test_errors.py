@@ -79,7 +79,7 @@ def test_a_callback_that_has_failed_by_itself_is_no_failure_of_kafka() -> None:
 
 
 MAKES_CLIENT = re.compile(r"\b(?:AdminClient|Producer|Consumer)\(|make_client\((?!kind)")
-HAS_LOGGER = re.compile(r"LIBRARY_LOG|\"log_level\": 0|consumer = Consumer\(options\)")
+HAS_LOGGER = re.compile(r"LIBRARY_LOG|\"log_level\": 0|consumer = make_client\(Consumer, options\)")
 
 
 def test_no_client_logs_to_the_terminal() -> None:

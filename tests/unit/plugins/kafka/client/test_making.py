@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
-from cdcbus.plugins.errors import BusUnavailable
-from cdcbus.plugins.kafka.client.making import CurrentAdmin
+from cdcbus.plugins.errors import BusUnavailable, ConfigError
+from cdcbus.plugins.kafka.client.making import CurrentAdmin, make_client
 from tests.support.servers.secure_servers import Authority
 
 
@@ -24,3 +25,23 @@ def test_a_new_client_is_never_the_former_one(tmp_path: Path) -> None:
     with pytest.raises(BusUnavailable, match="no new Kafka client can be made"):
         admin.client(is_new=True)
     assert admin.client() is second
+
+
+def test_files_that_were_read_once_may_be_wrong_for_a_while(tmp_path: Path) -> None:
+    """A task that has worked goes on, one that never has is told of its settings."""
+    ca = Authority.new(tmp_path, "ca").ca
+    text = ca.read_bytes()
+    options = {"group.id": "g", "security.protocol": "ssl", "ssl.ca.location": str(ca)}
+    ca.write_bytes(text[:100])
+    with pytest.raises(ConfigError):
+        make_client(Consumer, {**options})
+    ca.write_bytes(text)
+    make_client(Consumer, {**options}).close()
+    with pytest.raises(ConfigError, match="Invalid value for configuration property"):
+        make_client(Consumer, {**options, "session.timeout.ms": "no"})
+    ca.write_bytes(text[:100])
+    with pytest.raises(BusUnavailable, match="were written since the last one"):
+        make_client(Consumer, {**options})
+    ca.unlink()
+    with pytest.raises(BusUnavailable, match="were written since the last one"):
+        make_client(Consumer, {**options})

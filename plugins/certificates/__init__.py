@@ -1,0 +1,1 @@
+"""Files of certificates and keys, whichever server they are for."""
