@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -9,21 +10,32 @@ from contextlib import contextmanager
 
 from cdcbus.plugins.error_policy import needs_person, with_command
 from cdcbus.plugins.errors import CdcError, SparkEnded
+from cdcbus.plugins.files.file_times import newer_than_taken
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
-# The last two are TEMPFAIL and CONFIG of sysexits.h: the JVM was killed; only a person can help.
+LOG = logging.getLogger(__name__)
+# The last two are TEMPFAIL and CONFIG of sysexits.h: the JVM was killed, or passwords are others by
+# now, so the task is started again at once; only a person can help.
 FAILED, CRASHED, NEEDS_PERSON = 1, 75, 78
 SENTENCE_FOLLOWS = "the task has ended with this error:"
 
 
 def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
-    """The exit code and the sentence."""
-    code = FAILED
+    """The exit code and the sentence. An error for which only a person can help is tried again
+    at once where a file was written since the task has read it, as with another password."""
     if isinstance(error, SparkEnded):
-        code = CRASHED
-    elif needs_person(error):
-        code = NEEDS_PERSON
-    return code, with_command(error, task_id)
+        return CRASHED, with_command(error, task_id)
+    if not needs_person(error):
+        return FAILED, with_command(error, task_id)
+    if hint := _newer_files():
+        return CRASHED, f"{error}; {hint}"
+    return NEEDS_PERSON, with_command(error, task_id)
+
+
+def _newer_files() -> str:
+    """Which files another start would read anew; empty: none."""
+    files = ", ".join(newer_than_taken())
+    return f"another start may help, as {files} was written since this one read it" if files else ""
 
 
 @contextmanager
@@ -35,6 +47,8 @@ def reported_to_node(task_id: str) -> Iterator[None]:
     except CdcError as error:
         # Started by hand: the command line reports it.
         if NODE_VARIABLE not in os.environ:
+            if needs_person(error) and (hint := _newer_files()):
+                LOG.warning("task %s: %s", task_id, hint)
             raise
         code, sentence = end_of(error, task_id)
         sys.stderr.write(f"{SENTENCE_FOLLOWS}\n{sentence}\n")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from cdcbus.plugins.certificates.file_times import are_written_since, note_read, written_at
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.files.file_times import are_written_since, note_read, written_at
 
 
 class TlsMode(StrEnum):

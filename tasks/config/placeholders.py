@@ -9,6 +9,7 @@ from pathlib import Path
 
 import javaproperties
 
+from cdcbus.plugins.files.file_times import note_taken
 from cdcbus.tasks.config.encryption import decrypt, encrypt
 from cdcbus.tasks.config.keys.allow_lists import is_own_variable, why_not_read
 
@@ -81,6 +82,7 @@ def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
 
 
 def _from_file(path: str, key: str) -> str:
+    note_taken(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
         if not key:

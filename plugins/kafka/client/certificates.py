@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from cdcbus.plugins.certificates import file_times
+from cdcbus.plugins.files import file_times
 
 FILES: Final = frozenset(
     (

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from cdcbus.plugins.certificates.file_times import are_written_since, note_read
 from cdcbus.plugins.errors import BusUnavailable, CdcError
+from cdcbus.plugins.files.file_times import are_written_since, note_read
 from cdcbus.plugins.kafka.client.certificates import written_at
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, not_made
 

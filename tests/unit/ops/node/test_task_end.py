@@ -1,9 +1,18 @@
 """What a task's end tells its node."""
 
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
 import pytest
 
-from cdcbus.ops.node.task_end import CRASHED, FAILED, NEEDS_PERSON, end_of
-from cdcbus.plugins.errors import BusError, BusRejected, CdcError, SparkEnded
+from cdcbus.ops.node.task_end import CRASHED, FAILED, NEEDS_PERSON, end_of, reported_to_node
+from cdcbus.plugins.errors import BusError, BusRejected, CdcError, SparkEnded, TargetMisconfigured
+from cdcbus.plugins.files.file_times import begin_task
+from cdcbus.tasks.config.placeholders import interpolate
+from cdcbus.tasks.process_identity import NODE_VARIABLE
 
 
 @pytest.mark.parametrize(
@@ -16,3 +25,42 @@ from cdcbus.plugins.errors import BusError, BusRejected, CdcError, SparkEnded
 )
 def test_its_code_says_whether_a_start_may_help_and_how_soon(error: CdcError, code: int) -> None:
     assert end_of(error, "7")[0] == code
+
+
+def test_another_start_takes_the_password_that_was_written_meanwhile(tmp_path: Path) -> None:
+    error = TargetMisconfigured("postgresql://db: the login is refused")
+    password = tmp_path / "password"
+    password.write_text("former")
+    begin_task()
+    assert interpolate(f"${{file:{password}}}", {}) == "former"
+    assert end_of(error, "7")[0] == NEEDS_PERSON
+    password.write_text("present")
+    os.utime(password, ns=(1, 1))
+    code, sentence = end_of(error, "7")
+    assert code == CRASHED
+    assert sentence.endswith(f"as {password} was written since this one read it")
+    # The next start of it, in the process that tasks share.
+    begin_task()
+    interpolate(f"${{file:{password}}}", {})
+    assert end_of(error, "7")[0] == NEEDS_PERSON
+    # Another start would say only that it is missing.
+    password.unlink()
+    assert end_of(error, "7")[0] == NEEDS_PERSON
+
+
+def test_a_start_by_hand_is_told_of_files_that_were_written_meanwhile(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(NODE_VARIABLE, raising=False)
+    password = tmp_path / "password"
+    password.write_text("former")
+    begin_task()
+    with (
+        caplog.at_level(logging.WARNING),
+        pytest.raises(TargetMisconfigured),
+        reported_to_node("7"),
+    ):
+        interpolate(f"${{file:{password}}}", {})
+        os.utime(password, ns=(1, 1))
+        raise TargetMisconfigured("postgresql://db: the login is refused")
+    assert f"task 7: another start may help, as {password} was written" in caplog.text

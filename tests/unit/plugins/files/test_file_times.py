@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdcbus.plugins.certificates.file_times import are_written_since, note_read, written_at
+from cdcbus.plugins.files.file_times import are_written_since, note_read, written_at
 
 
 def test_files_count_only_together(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Files of certificates and keys, whichever server they are for."""

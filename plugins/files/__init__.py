@@ -1,0 +1,1 @@
+"""Files of certificates, keys and passwords, whichever server they are for."""

@@ -1,0 +1,59 @@
+"""When files of certificates, keys and passwords were written, and which of them were read.
+
+What is wrong with a certificate or key that was read well and written since may pass, as one of the
+two is renewed first. A task reads its passwords only when it starts, so another start may help it
+where one was written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+
+# Of files that were read together: when each had been written.
+_READ: dict[frozenset[str], dict[str, int]] = {}
+# Of files of passwords: when each had been written as it was first read.
+_OF_PROCESS: dict[str, int] = {}
+_TAKEN: ContextVar[dict[str, int]] = ContextVar("files that were taken over", default=_OF_PROCESS)
+
+
+def written_at(paths: Iterable[str]) -> dict[str, int]:
+    """When each file was written, in epoch nanoseconds; 0 for one that cannot be found. It differs
+    once a certificate has been renewed."""
+    found: dict[str, int] = {}
+    for path in sorted(paths):
+        try:
+            found[path] = Path(path).stat().st_mtime_ns
+        except (OSError, ValueError):
+            found[path] = 0
+    return found
+
+
+def note_read(times: Mapping[str, int]) -> None:
+    """Notes that files can be used together; `times` were taken before they were read."""
+    _READ[frozenset(times)] = dict(times)
+
+
+def are_written_since(times: Mapping[str, int]) -> bool:
+    """Whether files have been used together in this process, and one was written since."""
+    return _READ.get(frozenset(times), times) != times
+
+
+def begin_task() -> None:
+    """Has this thread count by itself what it takes over: the process runs other tasks as well."""
+    _TAKEN.set({})
+
+
+def note_taken(path: str) -> None:
+    """Notes, before it is read, that the text of a file is taken over for good."""
+    taken = _TAKEN.get()
+    if path not in taken:
+        taken |= written_at([path])
+
+
+def newer_than_taken() -> list[str]:
+    """The files that were written after they were taken over, and are there."""
+    taken = _TAKEN.get()
+    now = written_at(taken)
+    return [path for path, at in now.items() if at not in (0, taken[path])]
