@@ -33,6 +33,7 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.dialects.jdbc_address import JdbcUrl
 from cdcbus.plugins.loaders.sessions import end_other_sessions, set_up_mysql, set_up_postgresql
+from cdcbus.plugins.mysql.tls import CurrentTls
 
 LOG = logging.getLogger(__name__)
 DRIVERS: Final = {
@@ -201,6 +202,7 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
     A refused login is not retried: servers lock accounts for that.
     """
     engine, own = open_engine(target, url), set[int]()
+    tls = CurrentTls(url.mysql_tls)
     if url.dialect == "mysql":
         own = set_up_mysql(engine, url, target.task_id)
 
@@ -208,6 +210,7 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
     def connect(
         sql: Dialect, _: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> DBAPIConnection:
+        options |= tls.driver_arguments()
         for _ in range(target.connect_retries):
             try:
                 return _connected(sql, arguments, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +10,8 @@ from typing import Any, Final
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.files.file_times import are_written_since, note_read, written_at
+
+LOG = logging.getLogger(__name__)
 
 
 class TlsMode(StrEnum):
@@ -46,7 +49,7 @@ class MysqlTls:
             return {"ssl_disabled": True}
         if self == BY_ITSELF:
             return {}
-        times = self._written_at()
+        times = self.files_written_at()
         context = self._context()
         note_read(times)
         # With a context, the driver insists on TLS.
@@ -55,9 +58,10 @@ class MysqlTls:
     def is_renewed(self) -> bool:
         """Whether this process has used these files, and one was written since: what is wrong with
         it may pass, as a certificate is renewed first and its key then."""
-        return are_written_since(self._written_at())
+        return are_written_since(self.files_written_at())
 
-    def _written_at(self) -> dict[str, int]:
+    def files_written_at(self) -> dict[str, int]:
+        """As `file_times.written_at`, of all files that are named."""
         return written_at(filter(None, (self.ca, self.certificate, self.key)))
 
     def _context(self) -> ssl.SSLContext:
@@ -92,6 +96,37 @@ class MysqlTls:
         context.check_hostname = self.mode is TlsMode.VERIFY_IDENTITY
         context.verify_mode = ssl.CERT_REQUIRED if self.mode.is_verifying else ssl.CERT_NONE
         return context
+
+
+class CurrentTls:
+    """PyMySQL's arguments with the certificates that are on disk, for connections that are made one
+    after the other. Thread-safe."""
+
+    def __init__(self, tls: MysqlTls) -> None:
+        """Raises ConfigError as `driver_arguments`."""
+        self._tls = tls
+        self._read_at = tls.files_written_at()
+        self._arguments = tls.driver_arguments()
+        # The state of the files that was warned of.
+        self._warned_of: dict[str, int] = {}
+
+    def driver_arguments(self) -> dict[str, Any]:
+        """The arguments; those of before while renewed files cannot be used."""
+        times = self._tls.files_written_at()
+        if times != self._read_at:
+            try:
+                self._arguments = self._tls.driver_arguments()
+            except ConfigError as error:
+                if times != self._warned_of:
+                    self._warned_of = times
+                    LOG.warning(
+                        "connections are made with the certificates of before: %s; check that "
+                        "certificate and key belong together",
+                        error,
+                    )
+            else:
+                self._read_at = times
+        return self._arguments
 
 
 def unchecked_context() -> ssl.SSLContext:

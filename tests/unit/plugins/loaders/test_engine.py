@@ -1,5 +1,4 @@
-"""Engines of Oracle addresses, without a server: what the driver is given, and how the driver
-itself reads it."""
+"""Engines without a server: what the driver is given, and how Oracle's itself reads it."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import oracledb
+import pymysql
 import pytest
 from sqlalchemy import text
 
@@ -19,6 +19,8 @@ from cdcbus.plugins.errors import ConfigError, TargetUnavailable
 from cdcbus.plugins.loaders import engine, open_target
 from cdcbus.plugins.loaders.engine import open_engine
 from cdcbus.plugins.loaders.jdbc_url import read_url
+from cdcbus.plugins.mysql import connection as mysql
+from tests.support.servers.secure_servers import Authority
 
 
 def target(address: str) -> JdbcTarget:
@@ -192,3 +194,35 @@ def test_a_target_that_cannot_be_reached_says_what_to_check(kind: str) -> None:
     sentence = str(raised.value)
     assert f"{address}/shop, connection: " in sentence
     assert sentence.endswith("; check its address, and that it runs")
+
+
+def test_each_connection_to_mysql_takes_the_certificates_that_are_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that takes only the renewed ones would refuse those of the start for good."""
+    contexts: list[object] = []
+
+    def connect(**given: Any) -> None:
+        contexts.append(given["ssl"])
+        raise pymysql.OperationalError(2003, "no server")
+
+    monkeypatch.setattr(mysql, "MysqlConnection", connect)
+    ca = Authority.new(tmp_path, "ca").ca
+    address = f"jdbc:mysql://127.0.0.1:1/shop?sslMode=VERIFY_CA&serverSslCert={ca}"
+    database = open_target(JdbcTarget(address, "u", "pw", "t1", connect_retries=0))
+
+    def context() -> object:
+        with pytest.raises(TargetUnavailable), database.connected("connection"):
+            pass
+        return contexts[-1]
+
+    first, text = context(), ca.read_bytes()
+    assert context() is first
+    ca.write_bytes(text[:100])
+    assert context() is first
+    assert context() is first
+    assert len(caplog.messages) == 1
+    assert "connections are made with the certificates of before" in caplog.messages[0]
+    ca.write_bytes(text)
+    assert context() is not first
+    database.engine.dispose()
