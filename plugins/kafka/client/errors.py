@@ -3,6 +3,7 @@ to the call that waits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -15,6 +16,11 @@ from cdcbus.plugins.errors import (
     CdcError,
     ConfigError,
     RecordsLost,
+)
+from cdcbus.plugins.files.file_times import written_at
+
+CHECK_LOGIN: Final = (
+    "check the task's settings kafka.security.protocol, kafka.sasl.* and kafka.ssl.*"
 )
 
 
@@ -109,7 +115,9 @@ class Refusals:
         self.reason = ""
         self.code = 0
         # Whether waiting is useless.
-        self._is_final = False
+        self.is_final = False
+        # The files of certificates that the client has read, and when they had been written.
+        self.files: Mapping[str, int] = {}
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -120,11 +128,12 @@ class Refusals:
             self.reason = error.str()
             self.code = error.code()
         is_refusal = error.code() in PATIENCE_ENDS or NOT_TRUSTED in self.reason
-        self._is_final = is_refusal and not any(word in self.reason for word in CUT)
+        self.is_final = is_refusal and not any(word in self.reason for word in CUT)
 
     def unanswered(self, client: Any, servers: str, error: KafkaException) -> BusError:
         """The error for a call of the client that got no answer: BusRejected if a login, a
-        certificate or a right is missing, else BusUnavailable."""
+        certificate or a right is missing, else BusUnavailable, also where a new client has other
+        certificates."""
         failed = error.args[0]
         # Triggers callbacks with reasons that have arrived meanwhile. A consumer gets its group's
         # as a message.
@@ -141,11 +150,13 @@ class Refusals:
         if self.code in RIGHTS:
             return denied(servers, self.reason, self.code)
         reason = self.reason or failed.str()
-        if self._is_final:
-            remedy = (
-                "check the task's settings kafka.security.protocol, kafka.sasl.* and kafka.ssl.*"
-            )
-            return BusRejected(f"Kafka at {servers} cannot be logged in to: {reason}; {remedy}")
+        if self.is_final:
+            refusal = f"Kafka at {servers} cannot be logged in to: {reason}"
+            if written_at(self.files) != self.files:
+                return BusUnavailable(
+                    f"{refusal}; a new client takes the certificates that were renewed meanwhile"
+                )
+            return BusRejected(f"{refusal}; {CHECK_LOGIN}")
         return BusUnavailable(f"no Kafka broker answers at {servers}: {reason}{CHECK_BROKERS}")
 
 

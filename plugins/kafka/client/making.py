@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.files.file_times import are_written_since, note_read
 from cdcbus.plugins.kafka.client.certificates import written_at
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, not_made
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals, not_made
 
 LOG = logging.getLogger(__name__)
 Client = TypeVar("Client")
@@ -35,6 +35,8 @@ def make_client(kind: Callable[[dict[str, Any]], Client], options: dict[str, Any
             ) from error
         raise not_made(error) from error
     note_read(times)
+    if isinstance(refusals := options.get("error_cb"), Refusals):
+        refusals.files = times
     return client
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from cdcbus.plugins.errors import BusUnavailable, ConfigError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError
+from cdcbus.plugins.kafka.client.errors import Refusals
 from cdcbus.plugins.kafka.client.making import CurrentAdmin, make_client
 from tests.support.servers.secure_servers import Authority
 
@@ -45,3 +47,19 @@ def test_files_that_were_read_once_may_be_wrong_for_a_while(tmp_path: Path) -> N
     ca.unlink()
     with pytest.raises(BusUnavailable, match="were written since the last one"):
         make_client(Consumer, {**options})
+
+
+def test_a_refusal_of_a_certificate_that_was_renewed_since_is_not_final(tmp_path: Path) -> None:
+    """The next client takes the renewed one."""
+    ca = Authority.new(tmp_path, "ca").ca
+    refusals = Refusals()
+    options = {"group.id": "g", "security.protocol": "ssl", "ssl.ca.location": str(ca)}
+    consumer = make_client(Consumer, {**options, "error_cb": refusals})
+    silence = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    refusals(KafkaError(KafkaError._SSL, "certificate has expired"))
+    assert type(refusals.unanswered(consumer, "k:1", silence)) is BusRejected
+    os.utime(ca, ns=(1, 1))
+    answer = refusals.unanswered(consumer, "k:1", silence)
+    assert type(answer) is BusUnavailable
+    assert "takes the certificates that were renewed meanwhile" in str(answer)
+    consumer.close()
