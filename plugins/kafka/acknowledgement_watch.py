@@ -46,13 +46,13 @@ class AcknowledgementWatch:
         self._looked_at = now
         return now - self._moved_at > self._patience_seconds
 
-    def wait(self, queued: int) -> None:
-        """Tells `status` once that Kafka is waited for."""
+    def wait(self, queued: int, remedy: str) -> None:
+        """Tells `status` once that Kafka is waited for. `remedy`: what ends that."""
         if self._status is not None and not self._has_reported:
             self._has_reported = True
             self._status.waiting(
                 f"for Kafka at {self._servers}, which has acknowledged nothing for "
-                f"{self._patience_seconds:g} s: {queued} records wait and are sent when it answers"
+                f"{self._patience_seconds:g} s: {queued} records wait; {remedy}"
             )
 
     def came(self) -> None:

@@ -17,10 +17,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
+from cdcbus.plugins.files.file_times import newer_than_taken
 from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS, AcknowledgementWatch
 from cdcbus.plugins.kafka.client.asking import asked
 from cdcbus.plugins.kafka.client.certificates import written_at
 from cdcbus.plugins.kafka.client.errors import (
+    CHECK_LOGIN,
     LIBRARY_LOG,
     Refusals,
     are_records_lost,
@@ -53,6 +55,8 @@ STOP_SECONDS = 10.0
 # Without an acknowledgement: an operator is told; in a transaction a new client may succeed.
 STUCK_SECONDS = 20.0
 LARGE_REMEDY = f"{RAISE_LIMIT}, or set loader.onError=deadletter"
+# They are read at a task's start.
+NEW_LOGIN = f"{CHECK_LOGIN}; where they are others by now, restart the task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,10 @@ class KafkaWriter(ABC, Generic[Large]):
                 f"Kafka at {self._config.servers} has acknowledged none of {queued} records for "
                 f"{STUCK_SECONDS:g} s"
             )
-        self._acknowledgements.wait(queued)
+        remedy = "they are sent when it answers"
+        if self._refusals.is_final:
+            remedy = f"it refuses the login ({self._refusals.reason}): {NEW_LOGIN}"
+        self._acknowledgements.wait(queued, remedy)
 
     @property
     def is_acknowledged(self) -> bool:
@@ -392,14 +399,23 @@ class KafkaWriter(ABC, Generic[Large]):
                 "the certificates that were renewed meanwhile"
             )
             return
+        what = f"no Kafka broker answers at {self._config.servers} ({reason})"
+        if self._refusals.is_final:
+            what = f"Kafka at {self._config.servers} refuses the login by now ({reason})"
+            if files := newer_than_taken():
+                self._failure = self._failure or BusRejected(
+                    f"{what}; the task needs another start, as {', '.join(files)} was written "
+                    "since it was read"
+                )
+                return
         now = time.monotonic()
-        if self._warned_at is None or now - self._warned_at >= WARN_SECONDS:
-            self._warned_at = now
-            LOG.warning(
-                "no Kafka broker answers at %s (%s); records wait and are sent when one does",
-                self._config.servers,
-                reason,
-            )
+        if self._warned_at is not None and now - self._warned_at < WARN_SECONDS:
+            return
+        self._warned_at = now
+        if self._refusals.is_final:
+            LOG.warning("%s; records wait until it takes it again: %s", what, NEW_LOGIN)
+        else:
+            LOG.warning("%s; records wait and are sent when one does", what)
 
     def failure(self, error: KafkaError, topic: str = "") -> BusError:
         """The error to raise. Raises the failure of an earlier record instead, if there is one."""

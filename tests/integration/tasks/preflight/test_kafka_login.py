@@ -212,6 +212,23 @@ def test_a_wrong_password_is_refused_for_good_and_not_shown(
     assert "wrong" not in str(refused.value)
 
 
+def test_a_task_that_sends_says_that_its_login_is_refused_by_now(
+    broker: SecureKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when its password was changed at the brokers while it runs."""
+    task = fetch_task(broker.login, WRONG[1])
+    publisher = KafkaPublisher(task.publish, make_converter("canalRow"), Event())
+    publisher._produce("guarded", [{"key": b"1", "value": b"{}"}])
+
+    def is_said() -> bool:
+        publisher.client.flush(1)
+        return "refuses the login by now" in caplog.text
+
+    wait_until(is_said, "the warning")
+    assert "sent when one does" not in caplog.text
+    publisher.client.purge()
+
+
 @pytest.mark.parametrize("use", CLIENTS)
 def test_without_a_login_no_broker_answers(broker: SecureKafka, use: Use) -> None:
     with pytest.raises(BusUnavailable, match=f"no Kafka broker answers at {broker.login}: ."):

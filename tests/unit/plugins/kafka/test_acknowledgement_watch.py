@@ -24,10 +24,10 @@ def test_the_status_is_told_once_of_silence_and_once_of_its_end() -> None:
     states = []
     watched.came()
     states.append(status.now[0])
-    watched.wait(2)
+    watched.wait(2, "they are sent when it answers")
     states.append(status.now[0])
     status.ended(State.STOPPED)
-    watched.wait(2)
+    watched.wait(2, "they are sent when it answers")
     states.append(status.now[0])
     # One of the two is acknowledged.
     assert not watched.are_missing(1)

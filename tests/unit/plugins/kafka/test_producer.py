@@ -12,15 +12,17 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, Message, Producer
 
-from cdcbus.plugins.errors import BusError, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.files.file_times import begin_task
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.tasks.config.placeholders import interpolate
 from tests.support.servers.secure_servers import Authority
 from tests.support.waiting import wait_until
 
@@ -90,6 +92,35 @@ def test_a_task_is_retrying_while_no_broker_acknowledges_its_records(
     flushing.join()
     status.observe(is_behind=False)
     assert status.now[0] is State.WORKING
+
+
+def test_a_login_that_is_refused_later_is_said_to_be_and_is_read_again_at_another_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writers, "STUCK_SECONDS", 0.0)
+    password = tmp_path / "password"
+    password.write_text("former")
+    begin_task()
+    interpolate(f"${{file:{password}}}", {})
+    status = TaskStatus("7")
+    publisher = KafkaPublisher(NOWHERE, make_converter("canalRow"), Event(), status=status)
+    publisher.client, publisher.sent = cast(Producer, Taking(1)), 1
+
+    def refuse() -> None:
+        publisher._on_error(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+        publisher._on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    refuse()
+    publisher._raise_failure()
+    assert "127.0.0.1:1 refuses the login by now (wrong password)" in caplog.text
+    assert "restart the task" in caplog.text
+    assert "sent when" not in caplog.text
+    wait_until(lambda: not publisher.waited(0) and status.now[0] is State.RETRYING, "the state")
+    assert "1 records wait; it refuses the login (wrong password)" in status.now[1]
+    os.utime(password, ns=(1, 1))
+    refuse()
+    with pytest.raises(BusRejected, match=f"needs another start, as {password} was written"):
+        publisher._raise_failure()
 
 
 class Taking:
