@@ -22,7 +22,7 @@ from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound, chec
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.courses import Course, Courses, now_ms
 from cdcbus.producer.snapshot.progress import TableState
-from cdcbus.producer.snapshot.reader import ChunkReader, Read, VisibilityUnknown
+from cdcbus.producer.snapshot.reader import ChunkReader, Read, SpoolError, VisibilityUnknown
 from cdcbus.producer.snapshot.refusals import GONE, final_state, refusal
 from cdcbus.producer.snapshot.window import View, Window
 
@@ -90,6 +90,9 @@ class ChunkThread:
                 while self._is_on():
                     self._step(reader)
                     failures = 0
+            except SpoolError:
+                # That table has failed; others are read by another reader.
+                continue
             except (SourceUnavailable, OSError, EOFError, *AWAY) as error:
                 pause = AGAIN_SECONDS[min(failures, len(AGAIN_SECONDS) - 1)]
                 failures += 1
@@ -138,6 +141,10 @@ class ChunkThread:
                 self._read(reader, course, selected)
         except (VisibilityUnknown, HiddenColumns, UnreadableEvent) as error:
             self._fail(course, turn, TableState.FAILED, str(error))
+        except SpoolError as error:
+            self._fail(course, turn, TableState.FAILED, str(error))
+            # The rest of the rows is still on its way to this reader.
+            raise
         except pymysql.Error as error:
             self._judge(error, reader, course, turn, selected)
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -68,6 +68,10 @@ _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 class VisibilityUnknown(Exception):
     """The server does not say something that a snapshot needs to know; a sentence."""
+
+
+class SpoolError(Exception):
+    """The temporary file of a table's rows cannot be written; a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +366,8 @@ class ChunkReader:
             yield images(answer, selected)
 
     def table(self, selected: SelectedTable, where: str) -> Read:
-        """Reads all rows, in one consistent read, into a temporary file. Ends the transaction."""
+        """Reads all rows, in one consistent read, into a temporary file. Ends the transaction.
+        Raises SpoolError."""
         spool = Spool()
         sql = whole(selected.name, selected.expressions, where)
         for answer in self._batches(sql):
@@ -429,20 +434,46 @@ def _saying(begun: BinlogPosition, is_over: Callable[[], bool]) -> Callable[[], 
     return looked
 
 
+def _close(file: IO[bytes]) -> None:
+    # What it could not write is tried once more, and is not needed.
+    with suppress(OSError):
+        file.close()
+
+
 class Spool:
-    """Row images in an unnamed temporary file, which is deleted with this object."""
+    """Row images in an unnamed temporary file, which is deleted with this object. Raises SpoolError
+    where it cannot be made or written."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
         self.count = self.bytes = 0
+        with self._reported():
+            self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, _close, self._file)
 
     def add(self, rows: Iterable[bytes]) -> None:
-        for row in rows:
-            self._file.write(_SIZE.pack(len(row)))
-            self._file.write(row)
-            self.count += 1
-            self.bytes += len(row)
+        with self._reported():
+            for row in rows:
+                self._file.write(_SIZE.pack(len(row)))
+                self._file.write(row)
+                self.count += 1
+                self.bytes += len(row)
+            # Otherwise whoever reads them finds that there is no room.
+            self._file.flush()
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        # Not an OSError any more: that would be taken for one of the network.
+        try:
+            yield
+        except OSError as error:
+            # None has been found to be usable.
+            folder = tempfile.tempdir or "the temporary folder"
+            raise SpoolError(
+                "the table has no key, so all of its rows go through a temporary file, and "
+                f"{folder} has taken {self.bytes:,} bytes of them: {error.strerror}; make room for "
+                "the whole table there, or set TMPDIR to another folder where the task runs, then "
+                "start its snapshot again"
+            ) from error
 
     def __iter__(self) -> Iterator[bytes]:
         self._file.seek(0)

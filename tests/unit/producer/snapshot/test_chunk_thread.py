@@ -29,7 +29,7 @@ from cdcbus.producer.snapshot.progress import (
     TableState,
     WishKind,
 )
-from cdcbus.producer.snapshot.reader import Read, VisibilityUnknown
+from cdcbus.producer.snapshot.reader import Read, SpoolError, VisibilityUnknown
 from cdcbus.producer.source.row_events import Batch, Rows
 from tests.unit.producer.snapshot.world import ITEMS, ORDERS, World, inserts, selected
 
@@ -129,6 +129,18 @@ def test_a_table_that_cannot_be_read_holds_up_no_other(
     assert (world.progress(ITEMS).state, world.ids(ORDERS)) == (state, [2])
     assert reason in world.progress(ITEMS).reason
     assert world.opened == 1
+
+
+def test_a_table_for_which_there_is_no_room_fails_at_once_and_others_are_read(
+    world: World,
+) -> None:
+    world.rows = {ITEMS: [1], ORDERS: [2]}
+    world.errors = {"chunk": [SpoolError("/tmp has taken 7 bytes")]}
+    world.run()
+    assert (world.progress(ITEMS).state, world.ids(ORDERS)) == (TableState.FAILED, [2])
+    assert world.progress(ITEMS).reason == "/tmp has taken 7 bytes"
+    # What is left of the first answer is not taken for that to the next question.
+    assert world.opened == 2
 
 
 def test_a_condition_that_the_server_refuses_holds_up_no_other_table(world: World) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -19,7 +22,7 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot import reader as reading
 from cdcbus.producer.snapshot.columns import selected_table
-from cdcbus.producer.snapshot.reader import ChunkReader, Spool, VisibilityUnknown
+from cdcbus.producer.snapshot.reader import ChunkReader, Spool, SpoolError, VisibilityUnknown
 from cdcbus.producer.snapshot.rows import images, key_texts
 from cdcbus.producer.snapshot.window import View
 from cdcbus.producer.source.position_resolver import Binlog
@@ -377,6 +380,20 @@ def test_a_spool_gives_back_rows_of_any_length() -> None:
     spool.add(rows[1:])
     assert list(spool) == rows
     assert (spool.count, spool.bytes) == (3, 70_001)
+
+
+def test_a_spool_without_room_says_where_and_for_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An OSError would be taken for one of the network, and the table read again and again."""
+    monkeypatch.setattr(tempfile, "tempdir", "/var/full")
+    full = partial(Path.open, Path("/dev/full"), "w+b")
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    spool = Spool()
+    with pytest.raises(SpoolError, match="/var/full has taken 1 bytes of them: No space left"):
+        spool.add([b"a"])
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", "/no/folder")
+    with pytest.raises(SpoolError, match="/no/folder has taken 0 bytes of them: No such file"):
+        Spool()
 
 
 # What a table is
