@@ -232,15 +232,15 @@ class TableWriter:
         """The function for these patterns of NULLs, generated if new."""
         function = shape.functions.get((first, second))
         if function is None:
-            if len(shape.functions) < PATTERNS:
-                source = FunctionSource(
-                    self._columns, self._codes, self._key, shape, first, second, self._plain_row
-                )
-                function = source.function()
-                shape.functions[first, second] = function
-                self._on_code(len(shape.first) + len(shape.second))
-            else:
-                function = self._plain_row
+            # Not kept by its pattern, as there can be millions of them.
+            if len(shape.functions) >= PATTERNS:
+                return self._plain_row
+            source = FunctionSource(
+                self._columns, self._codes, self._key, shape, first, second, self._plain_row
+            )
+            function = source.function()
+            shape.functions[first, second] = function
+            self._on_code(len(shape.first) + len(shape.second))
         shape.latest[first] = function
         return function
 

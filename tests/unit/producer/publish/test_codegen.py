@@ -108,13 +108,18 @@ def test_patterns_beyond_the_limit_take_the_plain_way(monkeypatch: pytest.Monkey
         taken.append(change)
         return plain(converter, ("id",))(change)
 
-    records, _ = TableWriter(rows.table, converter, ("id",), noted, make_plan=None).records(rows, 0)
+    writer = TableWriter(rows.table, converter, ("id",), noted, make_plan=None)
+    records, _ = writer.records(rows, 0)
     assert data(records) == [
         {"id": "1", "note": "a"},
         {"id": "2", "note": None},
         {"id": "3", "note": "c"},
     ]
     assert [change.row for change in taken] == [1]
+    # Nothing grows with their number.
+    (shape,) = writer._shapes.values()
+    assert shape is not None
+    assert len(shape.latest) == 1
 
 
 @WAYS
