@@ -15,6 +15,12 @@ from cdcbus.tasks.config.placeholders import interpolate
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
 
+@pytest.fixture(autouse=True)
+def nothing_read() -> None:
+    """Other tests of this process have read files, and written them since."""
+    begin_task()
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -31,7 +37,6 @@ def test_another_start_takes_the_password_that_was_written_meanwhile(tmp_path: P
     error = TargetMisconfigured("postgresql://db: the login is refused")
     password = tmp_path / "password"
     password.write_text("former")
-    begin_task()
     assert interpolate(f"${{file:{password}}}", {}) == "former"
     assert end_of(error, "7")[0] == NEEDS_PERSON
     password.write_text("present")
@@ -54,7 +59,6 @@ def test_a_start_by_hand_is_told_of_files_that_were_written_meanwhile(
     monkeypatch.delenv(NODE_VARIABLE, raising=False)
     password = tmp_path / "password"
     password.write_text("former")
-    begin_task()
     with (
         caplog.at_level(logging.WARNING),
         pytest.raises(TargetMisconfigured),
