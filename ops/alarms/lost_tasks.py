@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 from kazoo.client import KazooClient
 
+from cdcbus.plugins.errors import PositionError
 from cdcbus.tasks.zookeeper.audit import actions
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 # Of the tasks in a sentence; the others are counted.
@@ -22,7 +24,7 @@ REMOVED = "task rm"
 class LostTasks:
     """What a node knows of them, until the node ends. Used on one thread."""
 
-    # Those that the node had when they were last looked at.
+    # Those that the node had last, as far as is known.
     _had: set[str] = field(default_factory=set)
     # When each was seen to be lost, in epoch seconds.
     _lost: dict[str, float] = field(default_factory=dict)
@@ -31,18 +33,24 @@ class LostTasks:
         """The node has this task."""
         self._had.add(task_id)
 
+    def forget(self, task_id: str) -> None:
+        """Another node has this task by now."""
+        self._had.discard(task_id)
+
     def look(self, client: KazooClient, kept_seconds: float) -> tuple[str, float]:
         """What is told of the tasks that were lost within the last `kept_seconds`, and when the
-        last of them was; empty where none was. Raises PositionUnavailable, PositionError."""
+        last of them was; empty where none was. Raises PositionUnavailable."""
         tasks = TaskNodes(client)
         now = time.time()
-        gone = {task_id for task_id in self._had if not tasks.swimlanes(task_id)}
+        gone = {task_id for task_id in self._had if _is_gone(tasks, task_id)}
         removed = _removed(client) if gone else set()
-        for task_id in gone - removed:
-            self._lost[task_id] = now
-        self._had -= gone
+        # Else they are looked at again, as nothing says yet whether they were removed.
+        if removed is not None:
+            for task_id in gone - removed:
+                self._lost[task_id] = now
+            self._had -= gone
         for task_id, at in list(self._lost.items()):
-            if not 0 <= now - at < kept_seconds or tasks.swimlanes(task_id):
+            if not 0 <= now - at < kept_seconds or not _is_gone(tasks, task_id):
                 del self._lost[task_id]
         if not self._lost:
             return "", 0.0
@@ -55,11 +63,28 @@ class LostTasks:
         return sentence, max(self._lost.values())
 
 
-def _removed(client: KazooClient) -> set[str]:
-    """The tasks of which the removal is the last that was done by command."""
+def _is_gone(tasks: TaskNodes, task_id: str) -> bool:
+    """Raises PositionUnavailable."""
+    try:
+        return not tasks.swimlanes(task_id)
+    except PositionError as error:
+        if is_silence(error):
+            raise
+        return False  # it is there, as a right on it is
+
+
+def _removed(client: KazooClient) -> set[str] | None:
+    """The tasks of which the removal is the last that was done by command; None where ZooKeeper
+    refuses the audit. Raises PositionUnavailable."""
+    try:
+        done = [each for each in actions(client) if not each.failed]
+    except PositionError as error:
+        if is_silence(error):
+            raise
+        return None
     # By their order, as operators' clocks can differ: a task that runs was started after it was
     # removed before.
-    last = {each.on: each.what for each in actions(client) if not each.failed}
+    last = {each.on: each.what for each in done}
     return {on.removeprefix("task ") for on, what in last.items() if what == REMOVED}
 
 

@@ -42,6 +42,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError, PositionConflict, Posit
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.verify.last import VerifyNodes
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import ENVIRONMENT, BusNodes, first_for
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -108,7 +109,7 @@ class Watch:
         try:
             tasks = TaskNodes(self.client)
             ids = tasks.ids()
-            running = BusNodes(self.client).running()
+            running, refused = self._running()
             limits = limits_of({}, self.settings, self.bus.filling)
             lost, lost_at = self._lost.look(self.client, limits.repeat_seconds)
             self._complaints.complain("zookeeper", "")
@@ -126,6 +127,8 @@ class Watch:
                 holder = tasks.claimed_by(task_id)
                 if holder == self.node_id:
                     self._lost.note(task_id)
+                elif holder is not None:
+                    self._lost.forget(task_id)
                 if holder == self.node_id or (holder is None and self._is_first(task_id, running)):
                     self._look_at(tasks, task_id)
                 self._complaints.complain(task_id, "")
@@ -146,7 +149,7 @@ class Watch:
             self._complaints.complain("sending", "")
         except CdcError as error:
             self._complaints.complain("sending", str(error))
-        self._report_outage(lost or _not_stored(unserved), lost_at)
+        self._report_outage(lost or _not_stored(unserved) or refused, lost_at)
 
     def _report_outage(self, sentence: str, event_at: float = 0.0) -> None:
         """Tells where ZooKeeper has not served this node for long, or without its tasks;
@@ -156,6 +159,16 @@ class Watch:
             if self.settings["alarm.log"]:
                 LOG.warning("alarm: %s", message.subject)
         self._outage.send(self._is_accepted, limits)
+
+    def _running(self) -> tuple[Mapping[str, str | None], str]:
+        """The running nodes with their environments, and an empty text; none, and what that means,
+        where ZooKeeper refuses a node's znode. Raises PositionUnavailable."""
+        try:
+            return BusNodes(self.client).running(), ""
+        except PositionError as error:
+            if is_silence(error):
+                raise
+            return {}, f"{error}; alarms of tasks that no node has are not stored, nor sent"
 
     def _is_first(self, task_id: str, running: Mapping[str, str | None]) -> bool:
         """Whether this node watches a task that no node has."""

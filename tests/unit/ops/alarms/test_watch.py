@@ -404,6 +404,66 @@ def test_a_task_that_was_removed_by_command_is_not_lost(
     assert bool(bus.told) is is_again
 
 
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        ("/datas/task/8/dist", ""),
+        ("/datas/node/n2/lock", "; alarms of tasks that no node has are not stored, nor sent"),
+    ],
+)
+def test_a_znode_that_is_refused_ends_no_alarms_of_other_tasks(
+    refused: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Task 8 ran here before, and n2 is another node."""
+    bus = Outages(monkeypatch)
+    bus.put("/datas/task/8/dist/t", {})
+    assert bus.tasks.claim("8", "n1")
+    bus.put("/datas/node/n2/lock", {"nodeId": "n2"}, owner=5)
+    bus.looks(10)
+    client: Any = bus
+    client.delete_async("/datas/task/8/claim").get()
+    refuse(bus, refused, monkeypatch)
+    bus.looks(90)
+    assert bus.raised == ["silent"]
+    assert bus.told == ([("raised", "zookeeper")] if words else [])
+    assert [each.subject.endswith(words) for each in bus.channel.taken[-1:]] == [True]
+
+
+def refuse(bus: Outages, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes the right to read this znode away."""
+    request = bus._request
+
+    def answer(what: str, path: str, answered: Callable[[], Any]) -> Any:
+        bus.refusal = NoAuthError() if path == refused else None
+        made = request(what, path, answered)
+        bus.refusal = None
+        return made
+
+    monkeypatch.setattr(bus, "_request", answer)
+
+
+def test_a_task_is_lost_only_to_the_node_that_had_it_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Outages(monkeypatch)
+    bus.looks(10)
+    bus.put("/datas/task/7/claim", {"nodeId": "n2"}, owner=5)
+    bus.looks(10)
+    bus.nodes.clear()
+    bus.looks(300)
+    assert bus.told == []
+
+
+def test_a_task_is_lost_only_once_the_audit_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Outages(monkeypatch)
+    bus.looks(10)
+    bus.nodes.clear()
+    with monkeypatch.context() as meanwhile:
+        refuse(bus, "/datas/audit", meanwhile)
+        bus.looks(300)
+        assert bus.told == []
+    bus.looks(80)
+    assert bus.told == [("raised", "zookeeper")]
+
+
 def test_the_first_of_many_tasks_are_named() -> None:
     error = PositionError("refused")
     found = [watch._not_stored(dict.fromkeys(map(str, range(number)), error)) for number in (0, 7)]
