@@ -45,6 +45,13 @@ def refusal(load: LoadTask, found: DirectLoad, applied: Iterable[AppliedOffset] 
             f"{'; '.join(names)} than the task file has now, by which some of its rows are at "
             f"the target: restore it, or {ANEW}"
         )
+    unknown = [name for name in found.given if name not in now]
+    if unknown:
+        return (
+            f"the direct load of task {load.task_id} was begun by a newer cdcbus, which also goes "
+            f"by {'; '.join(unknown)}: this one does not know that, and would load the other rows "
+            f"without it. Continue with the newer one, or {ANEW}"
+        )
     if applied is not None and not _is_same_target(found, applied):
         return (
             f"the target of task {load.task_id} is another one than its direct load was begun "

@@ -84,6 +84,11 @@ def test_a_load_that_an_earlier_version_began_goes_on() -> None:
     assert refusal(changed(rules=()), DirectLoad(OFFSETS), APPLIED) == ""
 
 
+def test_a_load_that_a_newer_version_began_goes_on_with_that_one() -> None:
+    newer = replace(FOUND, given={**FOUND.given, "consumer.sample": "1"})
+    assert "a newer cdcbus, which also goes by consumer.sample: this" in refusal(LOAD, newer, None)
+
+
 def test_a_load_does_not_go_on_without_the_progress_of_all_its_tables() -> None:
     known = [TableId("shop", "a"), TableId("shop", "b")]
     check_progress(LOAD, replace(FOUND, tables=2), known)
