@@ -176,6 +176,7 @@ class Node:
     def _consider(self, task_id: str, desired: DesiredState, free: int) -> bool:
         """Takes a task, if this node may and can run it. Returns whether it had the task, if only
         to report an error."""
+        has_ended = False
         before = self._tasks.run(task_id)
         if before is not None and before.order != desired.order:
             before = None  # of an earlier command
@@ -183,11 +184,7 @@ class Node:
             # A task that is done starts again only by a command.
             if before.state is State.DONE or not self._is_given_anew(task_id, before):
                 return False
-            LOG.info(
-                "task %s was given another text or position, or a newer cdcbus, since it ended: it "
-                "is started again",
-                task_id,
-            )
+            has_ended = True
             before = replace(before, restarts=0)
         fresh = self._fresh_run(task_id, desired)
         # A task that moves to another node while it keeps failing keeps its counts.
@@ -212,6 +209,13 @@ class Node:
         if not self._can_run(offer, free) or not self._tasks.claim(task_id, self._id):
             return False
         self._complain(task_id, "")
+        # Said only now, as nodes that may not run it look at it each second.
+        if has_ended:
+            LOG.info(
+                "task %s was given another text or position, or a newer cdcbus, since it ended: it "
+                "is started again",
+                task_id,
+            )
         self._held.take(task_id, offer, fresh)
         return True
 

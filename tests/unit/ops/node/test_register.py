@@ -3,6 +3,7 @@ which tasks it takes where one cannot be looked at."""
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +101,31 @@ def test_a_task_that_fails_keeps_its_counts_on_another_node(
     node._take_one()
     [run] = taken
     assert ((run.restarts, run.all_restarts), run.restarted_at) == (counts, (5,))
+
+
+@pytest.mark.parametrize(
+    ("texts", "starts"),
+    [({}, 1), ({"environment": "test"}, 0), ({"nodeId": "n2"}, 0)],
+)
+def test_a_task_is_said_to_be_started_again_only_by_the_node_that_starts_it(
+    texts: dict[str, str],
+    starts: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client: Any = MemoryZooKeeper()
+    client.put("/datas/task/7/dist/t", {"consumer": {"consumerName": "CanalFetch"}, **texts})
+    tasks = TaskNodes(client)
+    tasks.want("7", True, "ann")
+    desired = tasks.wanted("7")
+    assert desired is not None
+    tasks.put_run("7", Run(State.ERROR, order=desired.order, given="99"))
+    node = Node(NodeSettings("n1", 9, Path(), {}), client)
+    taken: list[str] = []
+    monkeypatch.setattr(node._held, "take", lambda task_id, *_: taken.append(task_id))
+    with caplog.at_level(logging.INFO):
+        node._look_around()
+    assert (len(taken), caplog.text.count("it is started again")) == (starts, starts)
 
 
 def test_a_node_says_once_that_others_have_another_version(
