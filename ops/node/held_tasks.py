@@ -14,6 +14,7 @@ from threading import Event
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.alarms.complaints import Complaints
+from cdcbus.ops.alarms.lost_tasks import REMOVED
 from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.held_task import HeldTask, NodeSettings
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
@@ -23,6 +24,7 @@ from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.occurrences import Occurrences, failure
+from cdcbus.tasks.zookeeper.audit import actions
 from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.tasks import TASKS, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
@@ -35,6 +37,8 @@ FAULTLESS_PAUSE_SECONDS = 1.0
 RECOVERED_SECONDS = 60.0
 # By then, a task of which only the command is gone is not one that is being deleted as a whole.
 LOST_SECONDS = 5.0
+# How the audit names commands by which a task runs.
+STARTED = ("task start", "task restart")
 # At most this many shared tasks start together; after CROWD_SECONDS one that has not reported no
 # longer counts.
 CROWD = 4
@@ -245,16 +249,22 @@ class HeldTasks:
         return False
 
     def _without_command(self, task_id: str, held: HeldTask) -> None:
-        """Stops a task that is deleted, also if one is imported in its place. The same task without
-        its command goes on, by a new one: `task rm` deletes both, but a restore of ZooKeeper can
-        lack the command alone; without it, no other node would take the task, and no alarm would
-        come."""
+        """Stops a task that is deleted, also if one is imported in place of a removed one. The same
+        task without its command goes on, by a new one: `task rm` deletes both, but a restore of
+        ZooKeeper can lack the command alone; without it, no other node would take the task, and no
+        alarm would come."""
         # No claim and no last state, which would make the folder of a deleted task anew.
         if not self._nodes.swimlanes(task_id):
             LOG.warning("task %s is not in ZooKeeper any more; it is stopped", task_id)
             self._stop(held, None)
             return
-        if self._nodes.made(task_id) != held.made:
+        made = self._nodes.made(task_id)
+        held.lost_at = held.lost_at or time.monotonic()
+        if time.monotonic() - held.lost_at < LOST_SECONDS:
+            held.is_commanded = True
+            return
+        # By both: a tree that is copied back is made anew as well, with new numbers.
+        if made != held.made and self._was_removed(task_id):
             LOG.warning(
                 "task %s was removed, and another one imported in its place, which nobody has "
                 "started; the former is stopped. To start the other: cdcbus task start %s",
@@ -262,10 +272,6 @@ class HeldTasks:
                 task_id,
             )
             self._stop(held, None)
-            return
-        held.lost_at = held.lost_at or time.monotonic()
-        if time.monotonic() - held.lost_at < LOST_SECONDS:
-            held.is_commanded = True
             return
         held.lost_at = 0.0
         if not self._keeps_claim(task_id, held):
@@ -275,6 +281,7 @@ class HeldTasks:
         if desired is None:
             held.is_commanded = True
             return
+        held.made = made
         LOG.warning(
             "task %s: %s/%s/wanted was deleted, or ZooKeeper restored from a backup, while the "
             "task ran; it goes on, and the command is given again. To stop it: cdcbus task stop %s",
@@ -284,6 +291,18 @@ class HeldTasks:
             task_id,
         )
         self._put(task_id, held, replace(held.run, order=desired.order))
+
+    def _was_removed(self, task_id: str) -> bool:
+        """Whether the audit shows that operators have removed the task since they started it."""
+        was_removed = False
+        for action in actions(self._cached):
+            if action.on != f"task {task_id}" or action.failed:
+                continue
+            if action.what.startswith(STARTED):
+                was_removed = False
+            elif action.what == REMOVED:
+                was_removed = True
+        return was_removed
 
     def _stop(self, held: HeldTask, last_run: Run | None) -> None:
         held.last_run = last_run

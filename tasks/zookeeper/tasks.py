@@ -123,7 +123,7 @@ class TaskNodes:
     def made(self, task_id: str) -> int:
         """The number of the change that made the folder of the task's texts, 0 where there is none:
         it stays when the task is imported over itself, or ZooKeeper restored from its files, and is
-        another one once the task was removed and imported again."""
+        another one once the task was removed and imported again, or its tree copied back."""
         node = get_node(self.client, f"{TASKS}/{task_id}/dist")
         return node.czxid if node is not None else 0
 

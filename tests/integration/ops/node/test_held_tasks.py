@@ -16,6 +16,7 @@ from cdcbus.ops.node.held_task import HeldTask, NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks
 from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
@@ -65,14 +66,16 @@ class Holding:
         """Imports the task, as a file or over itself."""
         DistNodes(self.operator).put({"7": {"a": {"taskId": "7"}}}, is_replacing=True)
 
-    def take(self) -> None:
-        """The task is started by a command, and runs."""
+    def take(self, damage: bytes = b"") -> None:
+        """The task is started by a command, and runs. `damage`: what the command holds then."""
         self.tasks.want("7", True, "ada@h")
         nodes = TaskNodes(self.client)
         wanted = nodes.wanted("7")
         assert wanted is not None and nodes.claim("7", "n1")
         run = Run(State.WORKING, order=wanted.order, node_id="n1")
         self.held.tasks["7"] = HeldTask(Offer(("a",)), run, process=cast(Any, self.process))
+        if damage:
+            self.operator.set("/datas/task/7/wanted", damage)
         self.care()
         assert not self.process.is_asked
 
@@ -132,7 +135,8 @@ def test_a_task_that_is_imported_in_place_of_a_removed_one_waits_to_be_started(
     if not is_running:  # it has ended by itself, without its lock
         holding.held.tasks["7"].process = None
     holding.tasks.want("7", False, "ada@h")
-    holding.tasks.remove("7")
+    with audited(holding.operator, "ada@h", "task rm", "task 7"):
+        holding.tasks.remove("7")
     holding.place()
     for _ in range(4):
         holding.care()
@@ -239,3 +243,26 @@ def test_a_task_goes_on_in_a_zookeeper_restored_from_before_its_command(
     assert (wanted.is_working, wanted.by) == (True, "node n1")
     assert holding.held.tasks["7"].run.order == wanted.order
     assert not holding.process.is_asked
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_task_goes_on_in_a_tree_that_is_copied_back_without_its_command(
+    holding: Holding, is_damaged: bool
+) -> None:
+    """It has new numbers there. Also where the command was damaged before its node has seen it; and
+    a removal from before the start says nothing."""
+    with audited(holding.operator, "ada@h", "task rm", "task 7"):
+        holding.tasks.remove("7")
+    holding.place()
+    holding.take(b"x" if is_damaged else b"")
+    holding.end_session()
+    copied = holding.operator.get("/datas/task/7/dist/a")[0]
+    holding.operator.delete("/datas/task/7", recursive=True)
+    holding.operator.create("/datas/task/7/dist/a", copied, makepath=True)
+    for _ in range(3):
+        holding.care()
+    wanted = holding.tasks.wanted("7")
+    assert wanted is not None
+    assert (wanted.is_working, wanted.by) == (True, "node n1")
+    assert holding.held.tasks["7"].run.order == wanted.order
+    assert (holding.process.is_asked, holding.tasks.claimed_by("7")) == (False, "n1")
