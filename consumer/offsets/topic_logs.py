@@ -99,6 +99,8 @@ class TopicLogs:
         }
         self._options = options
         self._consumer = make_client(Consumer, options)
+        # Reads on behind open transactions, of all partitions; made once one is found.
+        self._uncommitted: Consumer | None = None
 
     def __enter__(self) -> TopicLogs:
         return self
@@ -109,6 +111,8 @@ class TopicLogs:
     def close(self) -> None:
         if not self._is_asking:  # else it would be closed under the thread, which drops it
             self._consumer.close()
+        if self._uncommitted is not None:
+            self._uncommitted.close()
 
     def partitions(self, topic: str) -> list[int]:
         """The topic's partition numbers. Raises BusError when there is no such topic,
@@ -355,10 +359,8 @@ class TopicLogs:
         if beyond_open <= end:
             return None
         options = {**self._options, "isolation.level": "read_uncommitted"}
-        with (
-            closing(make_client(Consumer, options)) as client,
-            closing(self._records(client, partition, end)) as uncommitted,
-        ):
+        client = self._uncommitted = self._uncommitted or make_client(Consumer, options)
+        with closing(self._records(client, partition, end)) as uncommitted:
             for at, came_ms, _ in uncommitted:
                 return at, came_ms, None
         return None

@@ -94,6 +94,38 @@ def test_the_first_records_of_a_start_come_with_their_keys(
     assert found.counts == {topic: 2}
 
 
+def test_what_is_open_in_many_partitions_is_read_by_one_client(
+    kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(name, 2)
+    task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    partitions = [TopicPartition(topic, number) for number in range(2)]
+    producer = kafka_producer(kafka, {"transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition in partitions:
+        producer.produce(topic, b"open", partition=partition.partition)
+    assert producer.flush(30) == 0
+    isolations: list[str] = []
+    clients: list[confluent_kafka.Consumer] = []
+
+    def make(options: dict[str, Any]) -> confluent_kafka.Consumer:
+        isolations.append(options["isolation.level"])
+        clients.append(confluent_kafka.Consumer(options))
+        return clients[-1]
+
+    monkeypatch.setattr(topic_logs, "Consumer", make)
+    with TopicLogs(task) as logs:
+        for _ in range(2):
+            found = [logs.next_record(partition, 0) for partition in partitions]
+            assert [each and (each[0], each[2]) for each in found] == [(0, None), (0, None)]
+    assert isolations == ["read_committed", "read_uncommitted"]
+    for client in clients:
+        with pytest.raises(RuntimeError, match="closed"):
+            client.poll(0)
+    producer.abort_transaction(30)
+
+
 class Coordinator:
     """Answers of a group's coordinator, in turn; the last one again and again."""
 
