@@ -13,7 +13,7 @@ from cdcbus.tasks.config.keys.types import ValueType
 
 PRIMARY_KEY = "$pk$"
 _BARE_DOT = re.compile(r"(?<![\[_])\.(?![*+?{]|\.*$)")
-_PLAIN_TABLE = re.compile(r"[^.]+\.[^.]+")
+_PLAIN_TABLE = re.compile(r"[^.]+(?:\.[^.]+)+")
 
 
 def _items(text: str) -> Iterator[str]:
@@ -45,8 +45,9 @@ def _topics_and_regexes(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_plain_table(regex: str) -> bool:
-    """Whether a rule names SCHEMA.TABLE, which canal compares with names as it is: its dot is none
-    of a pattern. In `shop_.` and `db..` it can only be one."""
+    """Whether a rule names SCHEMA.TABLE, which canal compares with names as it is: its dots are
+    none of a pattern, and the schema's name can have some. In `shop_.` and `db..` they can only be
+    of one."""
     is_literal = not is_pattern(regex) and "$" not in regex
     return is_literal and _PLAIN_TABLE.fullmatch(regex) is not None
 

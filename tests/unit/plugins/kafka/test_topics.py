@@ -68,6 +68,14 @@ def test_a_schema_whose_name_has_a_dot_is_named_by_a_pattern() -> None:
     assert topic_of(TableId("my.db", "orders"), config) == "a"
 
 
+def test_a_table_of_a_schema_whose_name_has_a_dot_is_named_as_it_is() -> None:
+    rules = TOPIC_RULES.read("a:my.db.orders")
+    config = PublishConfig("", "rest", "canalRow", topic_rules=rules)
+    assert topic_of(TableId("my.db", "orders"), config) == "a"
+    assert topic_of(TableId("my.db", "stock"), config) == "rest"
+    assert not is_misread(rules[0])
+
+
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
@@ -95,8 +103,8 @@ def test_a_rule_for_schemas_that_looks_like_one_for_tables_is_noticed(
 
 
 def test_plain_names_of_tables_are_told_from_patterns() -> None:
-    text = r"a: shop.1 , my.db; b:shop\.orders, shop_., db.., shop.o+, shop.x$, shop, a.b.c"
-    assert plain_tables(text) == ["shop.1", "my.db"]
+    text = r"a: shop.1 , my.db; b:shop\.orders, shop_., db.., shop.o+, shop.x$, shop, a.b.c, a..b"
+    assert plain_tables(text) == ["shop.1", "my.db", "a.b.c"]
 
 
 @pytest.mark.parametrize("table", ["shop.größe", "shop.a b", "shop." + "x" * 250])
