@@ -68,6 +68,9 @@ def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False
     # Selected in hexadecimal digits; bytes are latin-1 texts in row changes.
     if column.type == "bytea":
         return Forms(form, _some(lambda digits: bytes.fromhex(digits).decode("latin-1")))
+    # The session, and thus all that the loader writes, is in UTC.
+    if column.type == "time with time zone":
+        return Forms(form, lambda cell: form(cell and cell.removesuffix("+00")))
     if column.type in VARYING and (most := column.length):
         # Excess blanks are cut at the target without an error, so that is no difference.
         return Forms(_some(lambda cell: _cut(cell, most)), form)
@@ -145,11 +148,7 @@ def _some(form: Callable[[str], str]) -> Form:
 
 
 def _held(column: TargetColumn) -> Form:
-    if column.type == "interval":
-        # PostgreSQL's interval holds a MySQL TIME, which may exceed a day.
-        hold = hold_of(TargetColumn(column.name, "time"))
-    else:
-        hold = hold_of(column)
+    hold = hold_of(column)
     if hold is None:
         return as_it_is
     held = hold

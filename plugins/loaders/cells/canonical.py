@@ -41,7 +41,8 @@ FROM_2000: Final = frozenset(("timestamp without time zone", "timestamp with tim
 """PostgreSQL's types, which count from the year 2000, and round halves before it down."""
 FILLED_UP: Final = frozenset(("char", "bpchar"))
 """Types in which trailing blanks are insignificant."""
-CLOCKS: Final = frozenset(("time", "time without time zone"))
+CLOCKS: Final = frozenset(("time", "time without time zone", "time with time zone", "interval"))
+"""PostgreSQL's interval holds a MySQL TIME, which may exceed a day."""
 UUID_TEXT: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 """How servers show a UUID."""
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)

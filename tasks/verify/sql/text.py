@@ -21,7 +21,8 @@ SHOWN_AS_TEXT: Final = (
     | frozenset(
         (
             *("real", "double precision", "boolean", "text", "character varying", "bpchar"),
-            *("date", "timestamp without time zone", "time without time zone", "interval"),
+            *("date", "timestamp without time zone", "interval"),
+            *("time without time zone", "time with time zone"),
             *("json", "jsonb", "uuid", '"bit"', "bit varying"),
         )
     )
@@ -34,7 +35,10 @@ POSTGRESQL_SESSION: Final = "SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_f
 QUOTED_TYPES: Final = frozenset(("text", "character varying", "varchar", "bpchar", "citext"))
 WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
 TIMES: Final = frozenset(
-    ("date", "timestamp without time zone", "timestamp with time zone", "time without time zone")
+    (
+        *("date", "timestamp without time zone", "timestamp with time zone"),
+        *("time without time zone", "time with time zone"),
+    )
 )
 TIME: Final = re.compile(
     r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|([01][0-9]|2[0-3]):[0-9:.]+"

@@ -34,13 +34,15 @@ CATALOG: Final = Catalog(
         WHERE lower(n.nspname) = lower(:schema) AND lower(c.relname) = lower(:table)
             AND {_IS_TABLE}""",
     # format_type with -1 spells a type whose cast does not truncate: `bpchar` and `"bit"`, where
-    # `character` and `bit` would mean length 1.
+    # `character` and `bit` would mean length 1. An interval's digits are 16 bits of the typmod, all
+    # set where it has none, beside those of its fields.
     columns=f"""
         SELECT a.attname, format_type(b.oid, -1),
             CASE WHEN b.typname IN ('bit', 'varbit') THEN b.typmod
                 WHEN b.typname IN ('varchar', 'bpchar') THEN b.typmod - 4
                 WHEN b.typname IN ('timestamp', 'timestamptz', 'time', 'timetz')
                     THEN b.typmod
+                WHEN b.typname = 'interval' THEN nullif(b.typmod & 65535, 65535)
                 WHEN b.typname = 'numeric' THEN (b.typmod - 4) >> 16 END,
             NOT a.attnotnull, a.attgenerated <> '',
             a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',

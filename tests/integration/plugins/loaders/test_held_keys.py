@@ -108,7 +108,8 @@ POSTGRESQL: Final = [
         ("moment", type_)
         for type_ in ("timestamp(0)", "timestamp(3)", "timestamp", "timestamptz(1)", "date")
     ),
-    *(("time", type_) for type_ in ("time(0)", "time(2)", "time")),
+    *(("time", type_) for type_ in ("time(0)", "time(2)", "time", "timetz(1)", "timetz")),
+    *(("time", type_) for type_ in ("interval(0)", "interval second(2)", "interval")),
     *(
         ("text", type_)
         for type_ in (
