@@ -4,10 +4,12 @@ counts them, and writes the counts to ZooKeeper for lists and pages."""
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 
 from kazoo.client import KazooClient
 
@@ -18,15 +20,20 @@ from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.kafka.topic_log import Access, TopicLog, end_offsets
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.named_sources import Lookup, NamedSource, first_of
 from cdcbus.tasks.config.read_task import inspect_dist
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.uses import kafka_of, task_of
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import ENVIRONMENT, BusNodes, first_for
+from cdcbus.tasks.zookeeper.source_registry import SourceNodes
+from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
 COUNT_SECONDS = 15.0
+FILE_SECONDS = 300.0
+"""A task with secrets in files is read again after this time, as these can change."""
 
 
 def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
@@ -45,13 +52,37 @@ def counting_letters(
     return repeating("letters", COUNT_SECONDS, partial(LetterCounts(client, bus).look, node_id))
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was read of a task. `sources`: those that it names, by name; `files_until`: when files
+    that it names are read again; None: it names none."""
+
+    dist: Dist
+    sources: dict[str, NamedSource | None]
+    files_until: float | None
+    task: FetchTask | LoadTask | None
+
+    def is_current(self, dist: Dist, sources: Lookup) -> bool:
+        """Whether neither the task's text nor a source has changed."""
+        if dist != self.dist:
+            return False
+        if self.files_until is not None and time.monotonic() >= self.files_until:
+            return False
+        try:
+            return all(sources(name) == source for name, source in self.sources.items())
+        except ConfigError:
+            return False
+
+
 class LetterCounts:
-    """Reads each dead-letter topic once, then only its new records. Used on one thread."""
+    """Reads each dead-letter topic once, then only its new records, and a task's text again when it
+    or a source that it names has changed. Used on one thread."""
 
     def __init__(self, client: KazooClient, bus: BusSettings) -> None:
         self._client, self._bus = client, bus
         # By servers and topic: end offsets, keys of open dead letters.
         self._known: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}
+        self._tasks: dict[str, _Known] = {}
 
     def look(self, node_id: str) -> None:
         """Counts those of the tasks for which this node is the first. Never raises a CdcError."""
@@ -67,8 +98,12 @@ class LetterCounts:
         Raises what calls to ZooKeeper raise."""
         nodes = TaskNodes(self._client)
         counted: dict[tuple[str, str], Counter[str] | None] = {}
-        for task_id in nodes.ids():
-            task = self._task(task_id, is_own)
+        # Each source once: there can be hundreds of tasks.
+        sources = cache(first_of(self._bus.local_source_lookup(), SourceNodes(self._client).get))
+        ids = nodes.ids()
+        self._tasks = {task_id: self._tasks[task_id] for task_id in ids if task_id in self._tasks}
+        for task_id in ids:
+            task = self._task(task_id, is_own, sources)
             if task is None:
                 continue
             topic = dead_letter_topic_of(task)
@@ -80,6 +115,9 @@ class LetterCounts:
             if key not in counted:
                 counted[key] = self._count(access, topic)
             counts = counted[key]
+            # The login may be another one now.
+            if counts is None and self._tasks[task_id].files_until is not None:
+                del self._tasks[task_id]
             if counts is None or nodes.open_dead_letters(task_id) == counts[task_id]:
                 continue
             if nodes.swimlanes(task_id):  # else it was removed meanwhile
@@ -88,7 +126,9 @@ class LetterCounts:
         # again, and its dead letter would stay counted forever.
         self._known = {key: each for key, each in self._known.items() if key in counted}
 
-    def _task(self, task_id: str, is_own: Callable[[str], bool]) -> FetchTask | LoadTask | None:
+    def _task(
+        self, task_id: str, is_own: Callable[[str], bool], sources: Lookup
+    ) -> FetchTask | LoadTask | None:
         """The task; None where another node counts for it, it makes no dead letters, its text has
         errors, or a secret of its Kafka is not available here."""
         try:
@@ -96,14 +136,32 @@ class LetterCounts:
             # A quick check: most tasks make none, and reading their texts takes long.
             if dist is None or "onError" not in str(dist):
                 return None
-            if not is_own(str(dist.get(ENVIRONMENT) or "")):
-                return None
-            inspection = inspect_dist(
-                dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()
-            )
-            return task_of(inspection, f"task {task_id}", kafka_of)
         except ConfigError:
             return None
+        if not is_own(str(dist.get(ENVIRONMENT) or "")):
+            return None
+        known = self._tasks.get(task_id)
+        if known is None or not known.is_current(dist, sources):
+            known = self._tasks[task_id] = self._read(task_id, dist, sources)
+        return known.task
+
+    def _read(self, task_id: str, dist: Dist, sources: Lookup) -> _Known:
+        named: dict[str, NamedSource | None] = {}
+
+        def noted(name: str) -> NamedSource | None:
+            # Stays None where it cannot be read.
+            named[name] = None
+            named[name] = sources(name)
+            return named[name]
+
+        task = None
+        try:
+            inspection = inspect_dist(dist, self._bus.filling, Severity.NOTE, noted)
+            task = task_of(inspection, f"task {task_id}", kafka_of)
+        except ConfigError as error:
+            LOG.debug("dead letters of task %s are not counted: %s", task_id, error)
+        has_files = "${file:" in f"{dist} {named}"
+        return _Known(dist, named, time.monotonic() + FILE_SECONDS if has_files else None, task)
 
     def _count(self, access: Access, topic: str) -> Counter[str] | None:
         """The counts by task; None where Kafka does not answer."""

@@ -19,7 +19,7 @@ from cdcbus.tasks.config.named_sources import first_of
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist, inspect_task
 from cdcbus.tasks.control.bus_settings import FILE_NAME, BusSettings
 from cdcbus.tasks.control.named_task import inspect_stored, is_file
-from cdcbus.tasks.lineage.kafka_names import has_names, refuse_same_names
+from cdcbus.tasks.lineage.kafka_names import has_names, may_share_names, refuse_same_names
 
 KINDS: Final = "consumer.consumerName", "loader.loaderName"
 DECIDING: Final = re.compile(
@@ -128,17 +128,21 @@ def _places(word: str, bus: BusSettings) -> list[str]:
     return sorted(map(str, files))
 
 
-def stored_tasks(bus: BusSettings) -> list[FetchTask | LoadTask]:
-    """The tasks that ZooKeeper holds, of which a text can be read; they may lack secrets, and have
-    errors in some keys. Raises PositionUnavailable, PositionError."""
+def _similar_tasks(own_id: str, bus: BusSettings) -> list[FetchTask | LoadTask]:
+    """The other tasks in ZooKeeper that can have a name of this one, of which a text can be read;
+    they may lack secrets, and have errors in some keys. Raises PositionUnavailable,
+    PositionError."""
     from cdcbus.tasks.zookeeper.dist_nodes import dist_nodes
     from cdcbus.tasks.zookeeper.source_registry import SourceNodes
 
     found = []
     with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
-        # By one connection, and each source once: there can be hundreds of tasks.
+        # By one connection, and each source once.
         sources = cache(first_of(bus.local_source_lookup(), SourceNodes(nodes.client).get))
         for task_id in nodes.ids():
+            # Of the others no text is read: there can be hundreds, each of which starts like this.
+            if task_id == own_id or not may_share_names(own_id, task_id):
+                continue
             try:
                 dist = nodes.get(task_id)
                 if dist is None:
@@ -156,9 +160,9 @@ def stored_tasks(bus: BusSettings) -> list[FetchTask | LoadTask]:
 
 def refuse_others_names(task: FetchTask | LoadTask, bus: BusSettings) -> None:
     """Raises ConfigError for a task that commits to Kafka under a name of a stored task, and what
-    `stored_tasks` raises. Asks nothing for a task without transactions."""
+    `_similar_tasks` raises. Asks nothing for a task without transactions."""
     if has_names(task):
-        refuse_same_names(task, stored_tasks(bus))
+        refuse_same_names(task, _similar_tasks(task.task_id, bus))
 
 
 def _stored_ids(bus: BusSettings) -> list[str]:

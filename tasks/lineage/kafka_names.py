@@ -28,6 +28,12 @@ def has_names(task: FetchTask | LoadTask) -> bool:
     return _names(task) != _Names()
 
 
+def may_share_names(one: str, other: str) -> bool:
+    """Whether tasks of these ids can have a name in common: each name is `cdcbus-` and the task's
+    id, alone or with a hyphen and more."""
+    return f"{one}-".startswith(f"{other}-") or f"{other}-".startswith(f"{one}-")
+
+
 def refuse_same_names(own: FetchTask | LoadTask, tasks: Iterable[FetchTask | LoadTask]) -> None:
     """Raises ConfigError if another task would commit under a name of this one at the same
     brokers. A cluster that two tasks reach by different addresses counts as two."""

@@ -10,6 +10,7 @@ import pytest
 
 from cdcbus.ops.services import dead_letter_counts as counts
 from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.tasks.config.read_task import inspect_dist
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 
 DIST = {
@@ -67,3 +68,65 @@ def test_a_node_counts_for_the_tasks_of_its_environment(
     client: Any = None
     counts.LetterCounts(client, bus).look(node_id)
     assert bool(asked) is is_asked
+
+
+def test_a_text_is_read_again_only_when_it_or_its_source_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Hundreds of texts every 15 seconds would keep a processor busy."""
+    asked: list[str] = []
+    read: list[Any] = []
+
+    def topic_log(access: Any) -> None:
+        asked.append(access.servers)
+        raise BusUnavailable("away")
+
+    def inspected(*given: Any) -> Any:
+        read.append(given)
+        return inspect_dist(*given)
+
+    dist = {**DIST, "consumer.source.sourceName": "kafka"}
+    del dist["consumer.source.servers"]
+    dists = {"7": dist}
+    monkeypatch.setattr(counts, "TopicLog", topic_log)
+    monkeypatch.setattr(counts, "inspect_dist", inspected)
+    monkeypatch.setattr(counts, "TaskNodes", lambda _: SimpleNamespace(ids=lambda: list(dists)))
+    monkeypatch.setattr(counts, "DistNodes", lambda _: SimpleNamespace(get=lambda key: dists[key]))
+    source = tmp_path / "sources" / "kafka.properties"
+    source.parent.mkdir()
+    source.write_text("servers=k1:9092")
+    environ = {"KAFKA_PASSWORD": "x"}
+    settings = {"sources.directory": str(source.parent)}
+    bus = read_bus_settings(settings, None, environ, tmp_path)
+    client: Any = None
+    letters = counts.LetterCounts(client, bus)
+    for _ in range(3):
+        letters.report()
+    assert (asked, len(read)) == (["k1:9092"] * 3, 1)
+    source.write_text("servers=k2:9092")
+    letters.report()
+    dists["7"] = {**dist, "consumer.source.servers": "k3:9092"}
+    letters.report()
+    assert (asked[3:], len(read)) == (["k2:9092", "k3:9092"], 3)
+
+
+def test_a_login_in_a_file_is_read_again_once_kafka_refuses_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    def topic_log(access: Any) -> None:
+        asked.append(access.options["sasl.password"])
+        raise BusUnavailable("refused")
+
+    secret = tmp_path / "password"
+    dist = {**DIST, "kafka.sasl.password": f"${{file:{secret}}}"}
+    monkeypatch.setattr(counts, "TopicLog", topic_log)
+    monkeypatch.setattr(counts, "TaskNodes", lambda _: SimpleNamespace(ids=lambda: ["7"]))
+    monkeypatch.setattr(counts, "DistNodes", lambda _: SimpleNamespace(get=lambda _: dist))
+    client: Any = None
+    letters = counts.LetterCounts(client, read_bus_settings({}, None, {}, tmp_path))
+    for password in "old", "new":
+        secret.write_text(password)
+        letters.report()
+    assert asked == ["old", "new"]

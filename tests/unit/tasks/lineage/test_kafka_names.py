@@ -10,7 +10,11 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.lineage.kafka_names import has_names, refuse_same_names
+from cdcbus.tasks.lineage.kafka_names import (
+    has_names,
+    may_share_names,
+    refuse_same_names,
+)
 from tests.unit.tasks.lineage import test_ways as tasks
 from tests.unit.tasks.lineage.test_ways import Task
 
@@ -51,6 +55,8 @@ def test_two_tasks_of_one_name_are_refused(one: Task, other: Task, name: str) ->
         text = str(raised.value)
         assert text.startswith(f"tasks {own.task_id} and {another.task_id} would both be {name} to")
         assert "another taskId" in text
+    assert may_share_names(one.task_id, other.task_id)
+    assert may_share_names(other.task_id, one.task_id)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,11 @@ def test_others_run_beside_it(other: Task) -> None:
 def test_a_group_is_shared_where_the_offsets_are_of_other_topics() -> None:
     """As in running installations: neither reads what the other commits."""
     refuse_same_names(fetch("shop", "eu", topic="out"), [forward("shop-eu", "orders")])
+
+
+def test_tasks_whose_ids_do_not_begin_alike_share_no_name() -> None:
+    assert not may_share_names("shop", "shops")
+    assert not may_share_names("shop-eu", "shop-us")
 
 
 def test_only_tasks_with_transactions_have_names() -> None:

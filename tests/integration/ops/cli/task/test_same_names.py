@@ -9,8 +9,9 @@ import pytest
 from kazoo.security import make_digest_acl
 
 from cdcbus.tasks.config.named_sources import NamedSource
-from cdcbus.tasks.zookeeper.dist_nodes import dist_path
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 from cdcbus.tasks.zookeeper.source_registry import SourceNodes, source_path
+from cdcbus.tasks.zookeeper.task_configs import Dist
 from tests.support.processes.bus import Bus, open_bus
 
 pytestmark = pytest.mark.integration
@@ -66,7 +67,8 @@ def test_what_other_tasks_lack_is_no_reason_to_refuse_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the right to read one, or its source. A source of many is read once."""
+    """As the right to read one, or its source. A source of many is read once, and no text of a task
+    whose id alone says that its names are others."""
     own, other, to = make_topic(name), make_topic(f"eu-{name}"), make_topic(f"{name}-out")
 
     def text(task_id: str, topic: str, source: str = "") -> str:
@@ -75,12 +77,12 @@ def test_what_other_tasks_lack_is_no_reason_to_refuse_it(
 
     for source in ("locked", "known"):
         bus("source", "add", source, f"servers={kafka}")
-    bus.load(text("a-locked", own))
-    bus.load(text("b-lacks", own, "locked"))
-    for task_id in ("c-names", "d-names"):
+    bus.load(text("shop-a-locked", own))
+    bus.load(text("shop-b-lacks", own, "locked"))
+    for task_id in ("shop-c", "shop-d", "shops"):
         bus.load(text(task_id, own, "known"))
     bus.load(text("shop-eu", own))
-    for path in (dist_path("a-locked"), source_path("locked")):
+    for path in (dist_path("shop-a-locked"), source_path("locked")):
         bus.client.set_acls(path, [make_digest_acl("ann", "secret", all=True)])
     looks: list[str] = []
     get = SourceNodes.get
@@ -89,9 +91,18 @@ def test_what_other_tasks_lack_is_no_reason_to_refuse_it(
         looks.append(source)
         return get(nodes, source)
 
+    read: list[str] = []
+    get_dist = DistNodes.get
+
+    def noted(nodes: DistNodes, task_id: str) -> Dist | None:
+        read.append(task_id)
+        return get_dist(nodes, task_id)
+
     monkeypatch.setattr(SourceNodes, "get", counted)
+    monkeypatch.setattr(DistNodes, "get", noted)
     file = tmp_path / "shop.properties"
     file.write_text(text("shop", other))
     output = bus("task", "check", file, code=1).output
     assert "tasks shop and shop-eu would both be" in " ".join(output.split())
     assert looks.count("known") == 1
+    assert "shop-d" in read and "shops" not in read
