@@ -4,20 +4,19 @@ docs/http.md has a row for each."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from threading import Lock
 
-from fastapi import APIRouter, Depends
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.registry import Collector
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from cdcbus import __version__
-from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.ops.web.bus import WebBus
+from cdcbus.ops.web.overview.read_ahead import metrics_ahead
+from cdcbus.ops.web.overview.task_rows import OVERVIEW_SECONDS, REST
 from cdcbus.tasks.verify.last import LastVerify, VerifyNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.stat import Stat
@@ -167,23 +166,49 @@ _DESCRIBED = (
 )
 METRICS = {each.name: each for each in _DESCRIBED}
 Sample = tuple[str, tuple[str, ...], float | None]
+TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @router.get("/metrics", summary="What Prometheus reads", response_class=Response)
-def metrics(bus: Annotated[WebBus, Depends(bus_of)]) -> Response:
-    nodes, tasks = BusNodes(bus.client), TaskNodes(bus.client)
-    verifies = VerifyNodes(bus.client)
-    samples: list[Sample] = [("cdcbus_build_info", (__version__, bus.node_id), 1)]
-    for info in nodes.all():
-        samples += of_node(info)
-    for task_id in tasks.ids():
-        samples += of_task(status_of(tasks, task_id), tasks.errors(task_id))
-        if (last := verifies.last(task_id)) is not None:
-            samples += of_verify(task_id, last)
-    # Otherwise `register` would collect everything once, only to learn the names.
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(samples))
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+def metrics(request: Request) -> Response:
+    state = request.app.state
+    if not hasattr(state, "metrics"):
+        state.metrics = Scrapes(state.bus)
+    scrapes: Scrapes = state.metrics
+    return Response(scrapes.text(), media_type=TEXT_FORMAT)
+
+
+class Scrapes:
+    """The metrics of all tasks, read as seldom as overviews are, for all who ask. Thread-safe."""
+
+    def __init__(self, bus: WebBus) -> None:
+        self._bus = bus
+        self._text = b""
+        self._again = 0.0
+        self._lock = Lock()
+
+    def text(self) -> bytes:
+        """The answer for Prometheus. Raises what reading ZooKeeper raises."""
+        # Held while it reads: others wait for this look instead of beginning their own.
+        with self._lock:
+            if time.monotonic() > self._again:
+                began = time.monotonic()
+                self._text = exposed(self._read())
+                took = time.monotonic() - began
+                self._again = time.monotonic() + max(OVERVIEW_SECONDS, REST * took)
+            return self._text
+
+    def _read(self) -> Iterator[Sample]:
+        yield "cdcbus_build_info", (__version__, self._bus.node_id), 1
+        for info in BusNodes(self._bus.client).all():
+            yield from of_node(info)
+        task_ids = TaskNodes(self._bus.client).ids()
+        client = metrics_ahead(self._bus.client, task_ids)
+        tasks, verifies = TaskNodes(client), VerifyNodes(client)
+        for task_id in task_ids:
+            yield from of_task(status_of(tasks, task_id), tasks.errors(task_id))
+            if (last := verifies.last(task_id)) is not None:
+                yield from of_verify(task_id, last)
 
 
 def of_node(info: NodeInfo) -> Iterator[Sample]:
@@ -260,27 +285,33 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
         yield "cdcbus_table_superseded_rows_total", table, counts.superseded
 
 
-class _Families(Collector):
-    """Samples as Prometheus's families of metrics, without unknown values."""
-
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        self._samples = samples
-
-    def collect(self) -> Iterator[Metric]:
-        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        for name, labels, value in self._samples:
-            if value is None:
-                continue
-            if name not in families:
-                families[name] = _family(METRICS[name])
-            families[name].add_metric(labels, value)
-        yield from families.values()
+def exposed(samples: Iterable[Sample]) -> bytes:
+    """The samples in Prometheus's text format, by metric, without unknown values."""
+    families: dict[str, list[str]] = {}
+    for name, labels, value in samples:
+        if value is None:
+            continue
+        if name not in families:
+            kind = "counter" if name.endswith("_total") else "gauge"
+            head = f"# HELP {name} {METRICS[name].meaning}\n# TYPE {name} {kind}\n"
+            families[name] = [head]
+        families[name].append(_LINES[name].format(*map(_escaped, labels), float(value)))
+    return "".join(map("".join, families.values())).encode()
 
 
-def _family(of: Described) -> CounterMetricFamily | GaugeMetricFamily:
-    if of.name.endswith("_total"):
-        return CounterMetricFamily(of.name, of.meaning, labels=of.labels)
-    return GaugeMetricFamily(of.name, of.meaning, labels=of.labels)
+def _line_of(metric: Described) -> str:
+    """The format of a metric's lines, which takes its labels and the value."""
+    pairs = []
+    for place, label in sorted(enumerate(metric.labels), key=lambda pair: pair[1]):
+        pairs.append(f'{label}="{{{place}}}"')
+    return f"{metric.name}{{{{{','.join(pairs)}}}}} {{{len(pairs)}!r}}\n"
+
+
+_LINES = {name: _line_of(metric) for name, metric in METRICS.items()}
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _epoch(stamp: str) -> float | None:

@@ -1,5 +1,5 @@
-"""Reads what the overview shows of many tasks, and sends all requests before it waits for the first
-answer: one by one, 500 tasks would be 4,000 round trips to ZooKeeper."""
+"""Reads what the overview or the metrics show of many tasks, and sends all requests before it waits
+for the first answer: one by one, 500 tasks would be 4,000 round trips to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.tasks import TASKS
 from cdcbus.tasks.zookeeper.znode import answer, groups, reported
 
-OF_A_TASK = ("wanted", "claim", "state", "stat", "letters", "alarm", "alarm/silence")
+OF_A_TASK = ("wanted", "claim", "state", "stat", "letters")
+OF_AN_OVERVIEW = (*OF_A_TASK, "alarm", "alarm/silence")
+OF_METRICS = (*OF_A_TASK, "error", "verify")
 
 
 class ReadAhead:
@@ -58,13 +60,28 @@ class ReadAhead:
 
 def tasks_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
     """A client with everything that an overview shows of these tasks, except their minutes."""
+    return _ahead(client, task_ids, OF_AN_OVERVIEW, (dist_path, lock_path))
+
+
+def metrics_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
+    """A client with everything that the metrics of these tasks say."""
+    return _ahead(client, task_ids, OF_METRICS, (lock_path,))
+
+
+def _ahead(
+    client: KazooClient,
+    task_ids: Sequence[str],
+    names: Sequence[str],
+    folders_of: Sequence[Callable[[str], str]],
+) -> ReadAhead:
     ahead = ReadAhead(client)
     nodes = []
     folders = []
     for task_id in task_ids:
-        for name in OF_A_TASK:
+        for name in names:
             nodes.append(f"{TASKS}/{task_id}/{name}")
-        folders += [dist_path(task_id), lock_path(task_id)]
+        for folder_of in folders_of:
+            folders.append(folder_of(task_id))
     # Two rounds: what is in the folders is known only after the first.
     ahead.read(nodes, folders)
     ahead.read(_inside(ahead, folders))

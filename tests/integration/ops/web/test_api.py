@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,12 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.ops.web import metrics
+from cdcbus.ops.web.bus import WebBus
+from cdcbus.ops.web.overview.read_ahead import metrics_ahead
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import read_task
+from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.znode import now
 from tests.support.processes.bus import Bus, open_bus, resting_text
@@ -342,6 +346,39 @@ def test_metrics_tell_of_all_tasks_and_nodes(
     assert 'cdcbus_node_swimlanes{node="n1"} 0.0' in lines  # it is not there
     # not known, so not 0
     assert not [line for line in lines if line.startswith("cdcbus_task_lag_bytes")]
+
+
+def test_metrics_wait_for_no_znode_of_a_single_task(
+    bus: Bus, load: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of tasks would be thousands of round trips. Who asks meanwhile gets the same."""
+    working(bus, load, name, Stat(State.WORKING, at=now(), node_id="n1", process_id=77, rows=5))
+    ahead = metrics_ahead
+    asked: list[str] | None = None
+
+    def noted(client: Any, task_ids: Sequence[str]) -> Any:
+        nonlocal asked
+        found = ahead(client, task_ids)
+        asked = []
+        return found
+
+    def asking(ask: Any) -> Any:
+        def get(path: str, watch: Any = None) -> Any:
+            if asked is not None:
+                asked.append(path)
+            return ask(path, watch=watch)
+
+        return get
+
+    for method in ("get_async", "get_children_async"):
+        monkeypatch.setattr(bus.client, method, asking(getattr(bus.client, method)))
+    monkeypatch.setattr(metrics, "metrics_ahead", noted)
+    scrapes = metrics.Scrapes(WebBus(bus.client, read_bus_settings({}, None, {}), "n1"))
+    text = scrapes.text()
+    assert f'cdcbus_task_rows_total{{task="{load}"}} 5.0' in text.decode()
+    assert asked == []
+    monkeypatch.setattr(scrapes, "_again", float("inf"))
+    assert scrapes.text() is text
 
 
 DAMAGE = {

@@ -7,7 +7,9 @@ import json
 import re
 from pathlib import Path
 
-from cdcbus.ops.web.metrics import METRICS, Described, of_node, of_task, of_verify
+from prometheus_client.parser import text_string_to_metric_families
+
+from cdcbus.ops.web.metrics import METRICS, Described, exposed, of_node, of_task, of_verify
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.verify.last import LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.node_registry import NodeInfo, NodeWish
@@ -189,3 +191,27 @@ def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
     }
     assert idle["cdcbus_task_lag_records"] is None
     assert idle["cdcbus_task_queued_bytes"] is None
+
+
+def test_prometheus_reads_what_is_written() -> None:
+    odd = 'a "quoted"\\n\nname'
+    samples = [
+        ("cdcbus_task_rows_total", ("shop",), 7),
+        ("cdcbus_task_on_node", (odd, "n1"), True),
+        ("cdcbus_task_rows_total", (odd,), 1e300),
+        ("cdcbus_task_lag_bytes", ("shop",), None),
+    ]
+    families = list(text_string_to_metric_families(exposed(samples).decode()))
+    read = [(each.name, each.type, each.documentation) for each in families]
+    rows, node = METRICS["cdcbus_task_rows_total"], METRICS["cdcbus_task_on_node"]
+    # The parser names a counter without its end.
+    assert read == [
+        ("cdcbus_task_rows", "counter", rows.meaning),
+        ("cdcbus_task_on_node", "gauge", node.meaning),
+    ]
+    found = [(each.name, each.labels, each.value) for family in families for each in family.samples]
+    assert found == [
+        ("cdcbus_task_rows_total", {"task": "shop"}, 7.0),
+        ("cdcbus_task_rows_total", {"task": odd}, 1e300),
+        ("cdcbus_task_on_node", {"task": odd, "node": "n1"}, 1.0),
+    ]
