@@ -300,7 +300,7 @@ class PartitionApplier:
         """Raises UnmappedColumn when a table that the task file includes by name has no target."""
         self._plans.check()
 
-    def forget_versions(self, before_ms: int) -> None:
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
         self._loader.forget_versions(before_ms)
 
     def apply(

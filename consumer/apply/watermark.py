@@ -3,10 +3,11 @@ still holds itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from threading import Event
+from time import monotonic
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -26,6 +27,9 @@ from cdcbus.plugins.start import Replay
 
 # The number of a waiting partition's records that one call looks at.
 MOST_RECORDS = 1000
+# After this time the next records of all partitions are read again for the next one that waits: a
+# partition that had none can get some meanwhile.
+HEADS_SECONDS = 5.0
 # The size of the parts in which `read_beside` yields records.
 PART_RECORDS = 5000
 PART_BYTES = 8 << 20
@@ -45,36 +49,48 @@ class _Head(NamedTuple):
     server_id: int
 
 
-def low_watermark_of(
+def low_watermarks_of(
     task: LoadTask,
-    partition: TopicPartition,
+    waiting: Sequence[TopicPartition],
     next_offsets: Mapping[TopicPartition, int],
     arrivals: ArrivalClock,
-) -> int:
-    """The cross-partition low watermark of a partition: the offset before which changes in other
-    partitions can no longer help. Their remaining records are of later changes, or they have been
-    read to their end IN_FLIGHT_SECONDS after the partition's records arrived in Kafka. 0 where the
-    task does not read all partitions, so that it cannot know. Raises BusError.
+) -> dict[TopicPartition, int]:
+    """The cross-partition low watermark of each waiting partition: the offset before which changes
+    in other partitions can no longer help. Their remaining records are of later changes, or they
+    have been read to their end IN_FLIGHT_SECONDS after the partition's records arrived in Kafka. 0
+    where the task does not read all partitions, so that it cannot know. Raises BusError.
 
     Two records that arrive in Kafka in the same millisecond have no order by that: a changed key is
     a delete in one partition and an insert in another.
     """
     converter = task.reader
     with TopicLogs(task) as logs:
-        others = [other for other in logs.all_partitions() if other != partition]
-        if not others:
-            return logs.bounds(partition)[1]
-        if not next_offsets.keys() >= {partition, *others}:
-            return 0
-        heads = [_head(task, converter, logs, other, next_offsets[other]) for other in others]
-        watermark = next_offsets[partition]
-        for offset, came_ms, value in islice(logs.records(partition, watermark), MOST_RECORDS):
-            arrivals.saw(came_ms)
-            own = _head_of(converter, partition, came_ms, value)
-            if not all(_is_beyond(head, own, arrivals) for head in heads):
-                break
-            watermark = offset + 1
-    return watermark
+        partitions = logs.all_partitions()
+        if not next_offsets.keys() >= {*waiting, *partitions}:
+            return dict.fromkeys(waiting, 0)
+        found: dict[TopicPartition, int] = {}
+        heads: dict[TopicPartition, _Head] = {}
+        read_at = 0.0
+        for partition in waiting:
+            others = [other for other in partitions if other != partition]
+            if not others:
+                found[partition] = logs.bounds(partition)[1]
+                continue
+            if not found or monotonic() - read_at > HEADS_SECONDS:
+                read_at = monotonic()
+                records = _next_records(task, logs, partitions, next_offsets)
+                heads = {}
+                for other, (_, came_ms, value) in records.items():
+                    heads[other] = _head_of(converter, other, came_ms, value)
+            watermark = next_offsets[partition]
+            for offset, came_ms, value in islice(logs.records(partition, watermark), MOST_RECORDS):
+                arrivals.saw(came_ms)
+                own = _head_of(converter, partition, came_ms, value)
+                if not all(_is_beyond(heads.get(other), own, arrivals) for other in others):
+                    break
+                watermark = offset + 1
+            found[partition] = watermark
+    return found
 
 
 def _is_beyond(head: _Head | None, own: _Head, arrivals: ArrivalClock) -> bool:
@@ -92,25 +108,19 @@ def _is_beyond(head: _Head | None, own: _Head, arrivals: ArrivalClock) -> bool:
     return not is_older(other, one) and own.partition < head.partition
 
 
-def _head(
-    task: LoadTask, converter: Converter, logs: TopicLogs, partition: TopicPartition, offset: int
-) -> _Head | None:
-    """The next record of a partition; None after the last one."""
-    record = _next_record(task, logs, partition, offset)
-    if record is None:
-        return None
-    _, came_ms, value = record
-    return _head_of(converter, partition, came_ms, value)
-
-
-def _next_record(
-    task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int
-) -> tuple[int, int, bytes | None] | None:
-    """The next record of a partition as `TopicLogs.next_record` gives it; None after the last
-    one."""
-    if is_beyond(task, offset):
-        return None
-    return logs.next_record(partition, offset)
+def _next_records(
+    task: LoadTask,
+    logs: TopicLogs,
+    partitions: Iterable[TopicPartition],
+    next_offsets: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, tuple[int, int, bytes | None]]:
+    """The next record of each partition as `TopicLogs.next_records` gives them."""
+    offsets: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        offset = next_offsets[partition]
+        if not is_beyond(task, offset):
+            offsets[partition] = offset
+    return logs.next_records(offsets)
 
 
 def _head_of(
@@ -138,11 +148,8 @@ def read_before_ms(
         partitions = logs.all_partitions()
         if not next_offsets.keys() >= set(partitions):
             return 0
-        for partition in partitions:
-            record = _next_record(task, logs, partition, next_offsets[partition])
-            if record is not None:
-                _, came_ms, _ = record
-                before_ms = min(before_ms, came_ms)
+        for _, came_ms, _ in _next_records(task, logs, partitions, next_offsets).values():
+            before_ms = min(before_ms, came_ms)
     return before_ms - int(IN_FLIGHT_SECONDS * 1000)
 
 
@@ -176,12 +183,9 @@ def read_beside(
     """Yields, in parts, the records that came into `known` partitions, before these offsets, since
     `added` ones have had records. Raises BusError."""
     with TopicLogs(task) as logs:
-        since: list[int] = []
-        for partition in added:
-            low, _ = logs.bounds(partition)
-            if first := _next_record(task, logs, partition, low):
-                _, came_ms, _ = first
-                since.append(came_ms - NEAR_MS)
+        lows = {partition: logs.bounds(partition)[0] for partition in added}
+        first = _next_records(task, logs, lows, lows)
+        since = [came_ms - NEAR_MS for _, came_ms, _ in first.values()]
         if not since:
             return
         for partition, end in known.items():

@@ -13,7 +13,7 @@ from functools import partial
 
 from pyarrow import Int64Array
 
-from cdcbus.consumer.apply.watermark import low_watermark_of, read_before_ms
+from cdcbus.consumer.apply.watermark import low_watermarks_of, read_before_ms
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.sink import Applier
@@ -249,10 +249,10 @@ class BatchApplier:
         if time.monotonic() - self._forgot <= FORGET_SECONDS:
             return
         self._forgot = time.monotonic()
+        # Read only where there are versions: nothing is applied meanwhile.
+        before_ms = partial(read_before_ms, self._task, self.progress.next_offsets, self.arrivals())
         try:
-            before_ms = read_before_ms(self._task, self.progress.next_offsets, self.arrivals())
-            if before_ms > 0:
-                self._applier.forget_versions(before_ms)
+            self._applier.forget_versions(before_ms)
         except (BusUnavailable, TargetUnavailable) as error:
             LOG.warning(
                 "task %s keeps versions of rows that are no longer needed: %s",
@@ -267,11 +267,12 @@ class BatchApplier:
         progress = self.progress
         arrivals = self.arrivals()
         has_risen = False
+        partitions = [outcome.partition for outcome in waiting]
+        found = low_watermarks_of(self._task, partitions, progress.next_offsets, arrivals)
         for outcome in waiting:
             LOG.info("task %s: %s", self._task.task_id, outcome.waits)
             before = progress.low_watermarks.get(outcome.partition, 0)
-            found = low_watermark_of(self._task, outcome.partition, progress.next_offsets, arrivals)
-            now = max(before, found)
+            now = max(before, found[outcome.partition])
             progress.low_watermarks[outcome.partition] = now
             # The watermark is now beyond the record that waits: read again, it waits no longer.
             has_risen |= before <= outcome.end < now

@@ -101,9 +101,9 @@ class Applier(Protocol):
         TargetError, OffsetConflict."""
         ...
 
-    def forget_versions(self, before_ms: int) -> None:
-        """Forgets versions of rows: all records that arrived in Kafka before that time have been
-        applied."""
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
+        """Forgets versions of rows, if any are kept: all records that arrived in Kafka before the
+        time that `before_ms` returns have been applied. Raises what that raises."""
         ...
 
     def apply(

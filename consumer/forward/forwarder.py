@@ -194,7 +194,7 @@ class Forwarder:
         """Does nothing: a partition that was added is read after what can be older, and its offset
         is stored with its first records."""
 
-    def forget_versions(self, _before_ms: int) -> None:
+    def forget_versions(self, _before_ms: Callable[[], int]) -> None:
         """Does nothing: no versions are kept."""
 
     def lost_tables(self) -> list[str]:

@@ -348,22 +348,53 @@ class TopicLogs:
         """The first record from an offset on, as `records` yields it; None where there is none. A
         record of an open transaction counts, without its value, as readers of committed records
         can still get it, and those behind it. Raises BusError, as `records`."""
-        records = self.records(partition, offset)
+        return self.next_records({partition: offset}).get(partition)
+
+    def next_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[int, int, bytes | None]]:
+        """The same for many partitions side by side, without those that have none."""
+        found, held_back = self._first_of(self._consumer, offsets)
+        if held_back:
+            options = {**self._options, "isolation.level": "read_uncommitted"}
+            client = self._uncommitted = self._uncommitted or make_client(Consumer, options)
+            uncommitted, _ = self._first_of(client, held_back)
+            for partition, (at, came_ms, _) in uncommitted.items():
+                found[partition] = at, came_ms, None
+        return found
+
+    def _first_of(
+        self, client: Consumer, offsets: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, tuple[int, int, bytes | None]], dict[TopicPartition, int]]:
+        """The first record from each offset on; and where an open transaction holds back others,
+        for partitions without any."""
+        found: dict[TopicPartition, tuple[int, int, bytes | None]] = {}
+        held_back: dict[TopicPartition, int] = {}
+        left = set(offsets)
+        client.assign(at_offsets(offsets))
         try:
-            return next(records)
-        except StopIteration as ended:
-            end: int = ended.value
-        # As the last answer to the reader has it.
-        place = confluent_kafka.TopicPartition(*partition)
-        _, beyond_open = self._consumer.get_watermark_offsets(place, cached=True)
-        if beyond_open <= end:
-            return None
-        options = {**self._options, "isolation.level": "read_uncommitted"}
-        client = self._uncommitted = self._uncommitted or make_client(Consumer, options)
-        with closing(self._records(client, partition, end)) as uncommitted:
-            for at, came_ms, _ in uncommitted:
-                return at, came_ms, None
-        return None
+            while left:
+                message = self._arrived(client)
+                partition = TopicPartition(str(message.topic()), message.partition() or 0)
+                # It was fetched before its partition was left.
+                if partition not in left:
+                    continue
+                place = confluent_kafka.TopicPartition(*partition)
+                if self._is_end(message, partition, offsets[partition]):
+                    end = int(message.offset() or 0)
+                    # As the last answer to the reader has it.
+                    _, beyond_open = client.get_watermark_offsets(place, cached=True)
+                    if beyond_open > end:
+                        held_back[partition] = end
+                else:
+                    found[partition] = _record_in(message)
+                left.remove(partition)
+                if left:
+                    # Its backlog would stand in line before those that are waited for.
+                    client.incremental_unassign([place])
+        finally:
+            client.unassign()
+        return found, held_back
 
     def records(
         self, partition: TopicPartition, offset: int
@@ -379,23 +410,32 @@ class TopicLogs:
         client.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             while True:
-                message = self._polled(client, monotonic() + self._ask_seconds)
-                if message is None:
-                    raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-                error = message.error()
-                if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        return int(message.offset() or 0)
-                    if error.code() == KafkaError._AUTO_OFFSET_RESET:
-                        raise BusUnavailable(
-                            f"Kafka at {self._servers} holds no record of {partition} at offset "
-                            f"{offset}"
-                        )
-                    raise self._unavailable(KafkaException(error))
-                _, came_ms = message.timestamp()
-                yield int(message.offset() or 0), came_ms, message.value()
+                message = self._arrived(client)
+                if self._is_end(message, partition, offset):
+                    return int(message.offset() or 0)
+                yield _record_in(message)
         finally:
             client.unassign()
+
+    def _arrived(self, client: Consumer) -> Message:
+        message = self._polled(client, monotonic() + self._ask_seconds)
+        if message is None:
+            raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return message
+
+    def _is_end(self, message: Message, partition: TopicPartition, offset: int) -> bool:
+        """Whether a message is the end of what is read from an offset on. Raises BusError for any
+        other that is no record."""
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            return True
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise BusUnavailable(
+                f"Kafka at {self._servers} holds no record of {partition} at offset {offset}"
+            )
+        raise self._unavailable(KafkaException(error))
 
     def ahead(self, offsets: Mapping[TopicPartition, int]) -> tuple[int, int]:
         """The number of offsets from these to the ends, and the mean size in bytes of the next
@@ -452,3 +492,9 @@ def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]
             f"only 0 to {partitions[-1]}"
         )
     return source.partitions or partitions
+
+
+def _record_in(message: Message) -> tuple[int, int, bytes | None]:
+    """A record's offset, time of arrival in Kafka in epoch milliseconds, and value."""
+    _, came_ms = message.timestamp()
+    return int(message.offset() or 0), came_ms, message.value()

@@ -10,7 +10,7 @@ applied offsets are in the same file, `cdcbus_position`, and commit with the row
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -128,7 +128,7 @@ class ExampleSqlite:
     def forget_rows(self) -> None:
         """No rows are known."""
 
-    def forget_versions(self, before_ms: int) -> None:
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
         """No versions are kept."""
 
     @contextmanager

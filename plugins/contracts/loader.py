@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -140,10 +140,11 @@ class Loader(Protocol):
         """Whether `scatter` was called."""
         ...
 
-    def forget_versions(self, before_ms: int) -> None:
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
         """Deletes, from all version tables of the task, versions of rows whose last change arrived
-        in Kafka before that time; the next call goes on with what it leaves. Raises
-        TargetError."""
+        in Kafka before the time that `before_ms` returns, which is asked only if there are such
+        tables; none for 0 or less. The next call goes on with what it leaves. Raises TargetError,
+        and what `before_ms` raises."""
         ...
 
     def transaction(self) -> AbstractContextManager[LoadTransaction]:

@@ -4,7 +4,7 @@ none of them."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -58,7 +58,7 @@ class JdbcSqlDebug(JdbcBatch):
     def scatter(self) -> bool:
         return False
 
-    def forget_versions(self, before_ms: int) -> None:
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
         """Does nothing: a dry run changes nothing."""
 
     def end_other_sessions(self) -> None:

@@ -300,14 +300,18 @@ def make_every(database: Database, task_id: str) -> bool:
 
 
 def prune(
-    database: Database, task_id: str, before_ms: int, behind: str, on_turn: Callable[[str], None]
+    database: Database,
+    task_id: str,
+    before_ms: Callable[[], int],
+    behind: str,
+    on_turn: Callable[[str], None],
 ) -> None:
-    """Deletes the versions of rows whose last change came before that time, in the tables of the
-    task: in transactions of PRUNED_ROWS, as a cluster refuses large ones, and for PRUNE_SECONDS, as
-    nothing is applied meanwhile. The tables take turns, from the one that follows `behind`.
-    `on_turn` gets each one's name before its turn, also where that fails; the next call goes on
-    behind the last one: else one with much to delete, or which refuses it, would take all the time
-    of each call."""
+    """Deletes the versions of rows whose last change came before the time that `before_ms` returns,
+    in the tables of the task, if there are any: in transactions of PRUNED_ROWS, as a cluster
+    refuses large ones, and for PRUNE_SECONDS, as nothing is applied meanwhile. The tables take
+    turns, from the one that follows `behind`. `on_turn` gets each one's name before its turn, also
+    where that fails; the next call goes on behind the last one: else one with much to delete, or
+    which refuses it, would take all the time of each call."""
     dialect = database.dialect.name
     quoted = QUOTING[dialect]
     schema = place_of(database, task_id, None).schema
@@ -318,6 +322,8 @@ def prune(
     for name in every:
         if name.startswith(_names_begin(task_id)) and not name.endswith(EVERY):
             names.append(name)
+    if not names or (before := before_ms()) <= 0:
+        return
     left = deque(sorted(names, key=lambda name: (name <= behind, name)))
     until = monotonic() + PRUNE_SECONDS
     while left and monotonic() < until:
@@ -325,7 +331,7 @@ def prune(
         on_turn(name)
         sql = text(prune_sql(dialect, quoted.table(TableId(schema, name))))
         with database.engine.begin() as connection:
-            deleted = connection.execute(sql, {"before_ms": before_ms}).rowcount
+            deleted = connection.execute(sql, {"before_ms": before}).rowcount
         if deleted >= PRUNED_ROWS:
             left.append(name)
 

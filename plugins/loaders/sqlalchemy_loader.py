@@ -4,7 +4,7 @@ the offset it ends at."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from socket import gethostname
@@ -275,7 +275,7 @@ class JdbcBatch:
                 return False  # no place for them
             return row_versions.is_any_there(connection, database, self._task_id, [None])
 
-    def forget_versions(self, before_ms: int) -> None:
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
         with self._database.reported("versions of rows"):
             row_versions.prune(
                 self._database, self._task_id, before_ms, self._pruned, self._note_pruned

@@ -3,7 +3,7 @@ properties over many histories."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -86,7 +86,7 @@ class MemoryTarget:
     def forget_rows(self) -> None:
         pass
 
-    def forget_versions(self, before_ms: int) -> None:
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
         pass
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:

@@ -492,7 +492,7 @@ def test_versions_are_forgotten_that_no_record_can_be_older_than(server: TargetS
     with Partitions(server, [records(partition, "canalRow")], task_of(server)) as applying:
         applying.apply(0, 4)
         [(versions,)] = server.rows(VERSION_TABLES)
-        applying.appliers[0].forget_versions(partition[2][2])
+        applying.appliers[0].forget_versions(lambda: partition[2][2])
         assert server.rows(f"SELECT id FROM {{schema}}.{versions} ORDER BY id") == [(2,), (3,)]
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import time
+from typing import Any
 
 import pytest
 
 from cdcbus.consumer.apply import watermark
 from cdcbus.consumer.apply.row_order import NEAR_MS
-from cdcbus.consumer.apply.watermark import low_watermark_of, read_before_ms, read_beside
+from cdcbus.consumer.apply.watermark import low_watermarks_of, read_before_ms, read_beside
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
@@ -21,6 +23,15 @@ from tests.support.topics.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"),), ("email",))
+
+
+def low_watermark_of(
+    task: LoadTask,
+    partition: TopicPartition,
+    begin: Mapping[TopicPartition, int],
+    arrivals: ArrivalClock,
+) -> int:
+    return low_watermarks_of(task, [partition], begin, arrivals)[partition]
 
 
 def test_records_that_came_in_one_millisecond_are_told_apart_by_their_places(
@@ -97,6 +108,52 @@ def test_what_an_open_transaction_holds_back_has_not_been_read(
     read = {first: 0, second: 2}
     assert low_watermark_of(task, first, read, arrivals) == 1
     assert read_before_ms(task, {**read, first: 1}, arrivals) > old_ms + 3
+
+
+def test_the_next_records_of_all_partitions_are_read_side_by_side_and_once(
+    kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With hundreds of partitions each one alone would take seconds, while nothing is applied."""
+    topic, now_ms = make_topic(name, 6), int(time() * 1000)
+    old_ms = now_ms - int(3 * IN_FLIGHT_SECONDS * 1000)
+    producer = kafka_producer(kafka)
+    for number in range(4):
+        for later in range(3):
+            stamp_ms = old_ms + 10 * number + later
+            producer.produce(topic, None, partition=number, timestamp=stamp_ms)
+    assert producer.flush(60) == 0
+    open_ = kafka_producer(kafka, {"transactional.id": name})
+    open_.init_transactions(60)
+    open_.begin_transaction()
+    open_.produce(topic, None, partition=4, timestamp=old_ms + 25)
+    assert open_.flush(60) == 0
+    task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    begin = {TopicPartition(topic, number): 0 for number in range(6)}
+    waiting = [*begin][:4]
+    arrivals = ArrivalClock()
+    arrivals.saw(now_ms)
+    reads: list[tuple[TopicPartition, ...]] = []
+    first_of = TopicLogs._first_of
+
+    def noted(logs: TopicLogs, client: Any, offsets: Mapping[TopicPartition, int]) -> Any:
+        reads.append(tuple(offsets))
+        return first_of(logs, client, offsets)
+
+    monkeypatch.setattr(TopicLogs, "_first_of", noted)
+    found = low_watermarks_of(task, waiting, begin, arrivals)
+    # Nothing is older than what the first one has; the others wait for it.
+    assert found == dict(zip(waiting, (3, 0, 0, 0), strict=True))
+    held_back = TopicPartition(topic, 4)
+    assert reads == [tuple(begin), (held_back,)]
+    read = begin | dict(zip(waiting, (3, 3, 1, 0), strict=True))
+    assert low_watermarks_of(task, waiting[2:], read, arrivals) == {waiting[2]: 3, waiting[3]: 0}
+    before_ms = read_before_ms(task, read, arrivals)
+    assert before_ms == old_ms + 21 - int(IN_FLIGHT_SECONDS * 1000)
+    assert reads[2:] == [tuple(begin), (held_back,)] * 2
+    open_.abort_transaction(60)
+    monkeypatch.setattr(watermark, "HEADS_SECONDS", -1.0)
+    assert low_watermarks_of(task, waiting[2:], read, arrivals) == {waiting[2]: 3, waiting[3]: 0}
+    assert reads[6:] == [tuple(begin)] * 2
 
 
 def test_what_came_since_an_added_partition_has_records_is_read_up_to_where_it_was_applied(

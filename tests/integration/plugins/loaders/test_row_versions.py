@@ -146,7 +146,7 @@ def test_old_versions_are_forgotten_in_small_transactions(
     monkeypatch.setattr(row_versions, "PRUNED_ROWS", 4)
     monkeypatch.setattr(row_versions, "PRUNE_SECONDS", seconds)
     event.listen(Engine, "before_cursor_execute", note)
-    loader.forget_versions(78)
+    loader.forget_versions(lambda: 78)
     event.remove(Engine, "before_cursor_execute", note)
     left = server.rows(f"SELECT COUNT(*) FROM {{schema}}.{versions.id.table}")
     assert (len(deletes), left) == ((3, [(1,)]) if seconds else (0, [(10,)]))
@@ -171,10 +171,10 @@ def test_versions_of_no_table_wait_for_all_those_of_another(
     clock = count(0, row_versions.PRUNE_SECONDS * 0.6)
     monkeypatch.setattr(row_versions, "monotonic", lambda: next(clock))
     for _ in range(4):
-        loader.forget_versions(78)
+        loader.forget_versions(lambda: 78)
     assert [server.rows(each) for each in kept] == [[(12,)], [(12,)]]
     monkeypatch.undo()
-    loader.forget_versions(78)
+    loader.forget_versions(lambda: 78)
     assert [server.rows(each) for each in kept] == [[(0,)], [(0,)]]
     loader.close()
 

@@ -93,7 +93,8 @@ class Table:
         if self.taken:
             raise OffsetConflict("the target was restored")
 
-    def forget_versions(self, _before_ms: int) -> None:
+    def forget_versions(self, before_ms: Callable[[], int]) -> None:
+        before_ms()
         raise TargetUnavailable("the transaction is too large")
 
     def lost_tables(self) -> list[str]:
@@ -494,7 +495,10 @@ class TestPartitionsThatWaitForEachOther:
                     )
             return found
 
-        monkeypatch.setattr(batch_applier, "low_watermark_of", lambda *_: 0)  # Kafka is not there
+        # Kafka is not there.
+        monkeypatch.setattr(
+            batch_applier, "low_watermarks_of", lambda _, waiting, *__: dict.fromkeys(waiting, 0)
+        )
         monkeypatch.setattr(world.table, "apply", apply)
         monkeypatch.setattr(world.table, "apply_together", apply_together, raising=False)
         run.batches._applier = world.table  # type: ignore[assignment]

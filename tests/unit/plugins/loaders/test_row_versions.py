@@ -43,8 +43,9 @@ def test_few_versions_are_deleted_at_once(dialect: str, end: str) -> None:
 class Target:
     """A database whose table t2 refuses each DELETE; notes those of the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *tables: int) -> None:
         self.pruned: list[str] = []
+        self.names = [f"{_names_begin('7')}t{number}" for number in tables]
         self.dialect = SimpleNamespace(name="postgresql")
         self.target = SimpleNamespace(mark="")
         self.engine = self
@@ -61,8 +62,7 @@ class Target:
     def execute(self, statement: Any, _: Any) -> Any:
         sql = str(statement)
         if not sql.startswith("DELETE"):
-            names = [f"{_names_begin('7')}t{number}" for number in (1, 2, 3)]
-            return SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: names))
+            return SimpleNamespace(scalars=lambda: SimpleNamespace(all=lambda: self.names))
         table = sql.split("_t")[1][0]
         if table == "2":
             raise TimeoutError
@@ -71,9 +71,25 @@ class Target:
 
 
 def test_a_table_that_refuses_its_turn_holds_up_no_other() -> None:
-    target = Target()
+    target = Target(1, 2, 3)
     loader = JdbcBatch(target, "7")  # type: ignore[arg-type]
     for _ in range(3):
         with suppress(TimeoutError):
-            loader.forget_versions(78)
+            loader.forget_versions(lambda: 78)
     assert target.pruned == ["1", "3", "1", "3", "1"]
+
+
+@pytest.mark.parametrize("tables", [(), (1, 3)])
+def test_kafka_is_only_asked_where_versions_are_kept(tables: tuple[int, ...]) -> None:
+    """All partitions are read for the answer, while nothing is applied."""
+    asked = []
+
+    def before_ms() -> int:
+        asked.append(True)
+        return 0
+
+    target = Target(*tables)
+    loader = JdbcBatch(target, "7")  # type: ignore[arg-type]
+    loader.forget_versions(before_ms)
+    assert len(asked) == bool(tables)
+    assert target.pruned == []
