@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from threading import Event
 from time import monotonic, sleep
