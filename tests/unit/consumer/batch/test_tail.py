@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from threading import Event, Lock, Semaphore
 from typing import Any
 
@@ -258,10 +259,17 @@ def test_of_a_backlog_the_next_records_are_read_while_these_are_applied(
 ) -> None:
     world = World(monkeypatch, ONE, TWO)
     world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
-    reads = Semaphore(0)
-    world.before_read = reads.release
-    world.before_apply = lambda: reads.acquire(timeout=60) and reads.acquire(timeout=60)
+    reads, number = Semaphore(0), count()
+
+    def note_read() -> None:
+        if next(number):  # not of the first one
+            reads.release()
+
+    world.before_read = note_read
+    begun: list[bool] = []
+    world.before_apply = lambda: begun.append(reads.acquire(timeout=60))
     world.follow()
+    assert begun == [True, True]
     assert world.progress.next_offsets == {ONE: 10, TWO: 10}
 
 
