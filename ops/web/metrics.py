@@ -11,6 +11,10 @@ from datetime import UTC, datetime
 from threading import Lock
 
 from fastapi import APIRouter, Request
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from cdcbus import __version__
@@ -166,7 +170,6 @@ _DESCRIBED = (
 )
 METRICS = {each.name: each for each in _DESCRIBED}
 Sample = tuple[str, tuple[str, ...], float | None]
-TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @router.get("/metrics", summary="What Prometheus reads", response_class=Response)
@@ -175,7 +178,7 @@ def metrics(request: Request) -> Response:
     if not hasattr(state, "metrics"):
         state.metrics = Scrapes(state.bus)
     scrapes: Scrapes = state.metrics
-    return Response(scrapes.text(), media_type=TEXT_FORMAT)
+    return Response(scrapes.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 class Scrapes:
@@ -287,31 +290,33 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
 
 def exposed(samples: Iterable[Sample]) -> bytes:
     """The samples in Prometheus's text format, by metric, without unknown values."""
-    families: dict[str, list[str]] = {}
-    for name, labels, value in samples:
-        if value is None:
-            continue
-        if name not in families:
-            kind = "counter" if name.endswith("_total") else "gauge"
-            head = f"# HELP {name} {METRICS[name].meaning}\n# TYPE {name} {kind}\n"
-            families[name] = [head]
-        families[name].append(_LINES[name].format(*map(_escaped, labels), float(value)))
-    return "".join(map("".join, families.values())).encode()
+    # Otherwise `register` would collect everything once, only to learn the names.
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(samples))
+    return generate_latest(registry)
 
 
-def _line_of(metric: Described) -> str:
-    """The format of a metric's lines, which takes its labels and the value."""
-    pairs = []
-    for place, label in sorted(enumerate(metric.labels), key=lambda pair: pair[1]):
-        pairs.append(f'{label}="{{{place}}}"')
-    return f"{metric.name}{{{{{','.join(pairs)}}}}} {{{len(pairs)}!r}}\n"
+class _Families(Collector):
+    """Samples as Prometheus's families of metrics, without unknown values."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for name, labels, value in self._samples:
+            if value is None:
+                continue
+            if name not in families:
+                families[name] = _family(METRICS[name])
+            families[name].add_metric(labels, value)
+        yield from families.values()
 
 
-_LINES = {name: _line_of(metric) for name, metric in METRICS.items()}
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _family(of: Described) -> CounterMetricFamily | GaugeMetricFamily:
+    if of.name.endswith("_total"):
+        return CounterMetricFamily(of.name, of.meaning, labels=of.labels)
+    return GaugeMetricFamily(of.name, of.meaning, labels=of.labels)
 
 
 def _epoch(stamp: str) -> float | None:
