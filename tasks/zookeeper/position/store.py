@@ -110,8 +110,9 @@ class ZooKeeperPositions:
         # Both znodes as last read or written by this store: what the next save expects to find.
         self._node = self._written_node = ABSENT
         self._trace = ""
-        # Bytes of a write whose answer was lost; None once it is known what became of it.
-        self._unanswered: bytes | None = None
+        # Bytes of a write whose answer was lost, and of its copy; None once it is known what became
+        # of it.
+        self._unanswered: tuple[bytes, bytes] | None = None
         self._is_edited = False
         self._is_watching = False
 
@@ -175,7 +176,7 @@ class ZooKeeperPositions:
 
     def _write(self, data: bytes, written: bytes) -> None:
         # Set before the write, so that the watch recognises it as this task's own.
-        self._unanswered = data
+        self._unanswered = data, written
         lost = 0
         while self._unanswered is not None:
             if self._is_lost():
@@ -285,10 +286,11 @@ class ZooKeeperPositions:
         if node.mzxid == self._node.mzxid:
             return
         # Exactly one version later: with more, somebody wrote after this task.
-        if node.data == self._unanswered and node.version == self._node.version + 1:
+        data, written = self._unanswered or (None, b"")
+        if node.data == data and node.version == self._node.version + 1:
             self._node, self._unanswered = node, None
-            # Both were written in one transaction; the content is not needed until the next load.
-            self._written_node = Node(b"", self._written_node.version + 1, node.mzxid)
+            # Both were written in one transaction.
+            self._written_node = Node(written, self._written_node.version + 1, node.mzxid)
         else:
             self._is_edited = True
 

@@ -9,6 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from cdcbus.plugins.contracts import NO_MARK, Written
 from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
 from cdcbus.tasks.zookeeper.connection import connect
 from cdcbus.tasks.zookeeper.position.store import ZooKeeperPositions
@@ -110,6 +111,7 @@ def test_a_write_whose_answer_was_lost_is_recognised_as_ours(
     saving.join(20)
     assert not saving.is_alive()
     assert node.version() == 1, "it was not written twice"
+    assert (store.written, store.is_own) == (Written("second", NO_MARK), True)
     assert not eventually(store.is_edited, within_seconds=0.5)
     store.save("third")
     assert node.text() == "third"
