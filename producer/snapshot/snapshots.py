@@ -69,8 +69,10 @@ def has_sent_live(task: FetchTask, store: SnapshotStore, *, has_run: bool) -> bo
     if is_live is None and not has_run:
         store.note_live(False)
         return False
-    if is_live is None:  # as older versions noted nothing
-        is_live = has_run and not store.load()
+    if is_live is None:  # as older versions noted nothing, or ZooKeeper has lost it
+        is_live = not store.load()
+        # Before there is progress: the next attempt would go by that.
+        store.note_live(is_live)
     return is_live
 
 
