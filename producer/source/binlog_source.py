@@ -274,9 +274,12 @@ class BinlogSource:
                 position = self._binlog.start_after_break(following, reading.gtids)
 
     def _begins_at_edge(self, position: BinlogPosition) -> bool:
+        """Whether the position is an edge of an event, or can be one: behind a damaged event, past
+        which it was set, nothing else is known."""
         if not self._server.has_files_of(position):
             return True
-        return self._binlog.is_edge(BinlogCoordinates(position.file, position.pos))
+        is_edge = self._binlog.is_edge(BinlogCoordinates(position.file, position.pos))
+        return is_edge is not False
 
     def prepare(self, position: BinlogPosition) -> Iterator[None]:
         """Stores the table schemas that reading from `position` on needs. Yields control in

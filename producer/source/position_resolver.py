@@ -388,7 +388,7 @@ class Binlog:
     def file_after_break(self, file: str, start: BinlogCoordinates) -> str:
         """The name of the file to continue with where the server cannot send the rest of this one,
         which was read from `start`. Empty after the last file; and where `start` is no edge of an
-        event: then it is not the file that is damaged."""
+        event, or may be none: then it may not be the file that is damaged."""
         following = self.file_after(file)
         if following and file == start.file and not self.is_edge(start):
             return ""
@@ -414,19 +414,20 @@ class Binlog:
             )
         return start
 
-    def is_edge(self, place: BinlogCoordinates) -> bool:
+    def is_edge(self, place: BinlogCoordinates) -> bool | None:
         """Whether a file begins at the place, or one of its events ends there: reads the file up to
-        it. True also for a place behind a damaged event, as one that was set past it is."""
+        it. None where the server notices a damaged event before it, and does not send more."""
         if place.pos == FIRST_EVENT:
             return True
+        start = BinlogPosition(place.file, FIRST_EVENT)
         try:
-            for _, _, end in self._placed(BinlogPosition(place.file, FIRST_EVENT)):
+            for _, _, end in self._placed(start, passes_damage=True):
                 if end >= place:
                     return end == place
         except PositionLost:  # the file breaks off before it
             return False
         except UnreadableEvent:
-            return True
+            return None
         return False
 
     def created_ms(self, file: str) -> int:
@@ -563,10 +564,11 @@ class Binlog:
                 start = BinlogPosition(place.file, place.pos)
 
     def _placed(
-        self, start: BinlogPosition | GtidSet
+        self, start: BinlogPosition | GtidSet, *, passes_damage: bool = False
     ) -> Iterator[tuple[bytes, bytes, BinlogCoordinates]]:
         """Yields each event from `start` to the end of the binlog, its body without a checksum, and
-        where it ends. Rotate events are left out. Raises UnreadableEvent for a damaged event."""
+        where it ends. Rotate events are left out. Raises UnreadableEvent for a damaged event;
+        `passes_damage`: only for one that the server does not send, others have no body."""
         file, pos = "", 0
         has_begun = False
         checksums = Checksums(self._server.checksum_bytes)
@@ -577,7 +579,13 @@ class Binlog:
                     try:
                         body = checksums.body(event)
                     except UnreadableEvent as error:
-                        raise UnreadableEvent(f"{file}:{pos}: {error}") from error
+                        if not passes_damage:
+                            raise UnreadableEvent(f"{file}:{pos}: {error}") from error
+                        # By its length the server has found the next one.
+                        pos += len(event)
+                        has_begun = True
+                        yield event, b"", BinlogCoordinates(file, pos)
+                        continue
                     if kind == BINLOG.ROTATE_EVENT:
                         file, pos = body[8:].decode(), int.from_bytes(body[:8], "little")
                         has_begun = False

@@ -96,16 +96,30 @@ def test_a_damaged_event_stops_a_search_and_leaves_the_gtids_before_a_place_unkn
     assert binlog._gtids_before(FILE, 300) == ""
 
 
-def test_a_place_that_was_set_past_a_damaged_event_counts_as_an_edge(
-    caplog: pytest.LogCaptureFixture,
+def test_edges_behind_a_damaged_event_are_known_unless_the_server_breaks_off_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """So what the server says of a later event is not told of this one."""
+    """A place within an event must not count as one: the rest of its file would be skipped."""
     head = with_checksum(event(BINLOG.FORMAT_DESCRIPTION_EVENT, b"\4\0" + bytes(60) + b"\1", 0))
-    whole = with_checksum(event(BINLOG.XID_EVENT, bytes(8), 300))
-    damaged = whole.replace(b"\1", b"\2")
-    place = coordinates.BinlogCoordinates(FILE, 350)
-    assert Sent([[ROTATE, head, damaged]], "9.4.0").is_edge(place)
-    assert not Sent([[ROTATE, head, whole]], "9.4.0").is_edge(place)
+    damaged = with_checksum(event(BINLOG.XID_EVENT, bytes(8), 300)).replace(b"\1", b"\2")
+    # The head says its length without its checksum here.
+    damaged_end = len(head) + len(damaged)
+    whole = with_checksum(event(BINLOG.XID_EVENT, bytes(8), damaged_end + 31))
+    monkeypatch.setattr(Binlog, "_file_names", lambda _: [FILE, "next"])
+
+    def noticed() -> Iterator[bytes]:
+        yield from (ROTATE, head)
+        raise PositionLost("event read from binlog did not pass crc check")
+
+    for pos, is_edge in ((damaged_end, True), (damaged_end + 31, True), (damaged_end + 9, False)):
+        place = coordinates.BinlogCoordinates(FILE, pos)
+        sent = [ROTATE, head, damaged, whole]
+        assert Sent([sent], "9.4.0").is_edge(place) is is_edge
+        following = "next" if is_edge else ""
+        assert Sent([sent], "9.4.0").file_after_break(FILE, place) == following
+        broken_off = Sent(cast("list[list[bytes]]", [noticed(), noticed()]), "9.4.0")
+        assert broken_off.is_edge(place) is None
+        assert broken_off.file_after_break(FILE, place) == ""
     assert Sent([[ROTATE, head, damaged]], "9.4.0")._gtids_before(FILE, 350) == ""
     [line] = caplog.messages
     assert line.startswith(f"the GTIDs before {FILE}:350 are not known, as the event at {FILE}:")
