@@ -28,6 +28,7 @@ from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import PositionLost, SourceError, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.rule_digests import warn_of_changes
 from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs, noting_losses
@@ -206,15 +207,16 @@ class _Fetch:
     def _warn_of_rules(self, task: FetchTask, start: BinlogPosition) -> None:
         written = self.positions.written
         before = written.mark.rules if written else {}
+        any_table = TableId("SCHEMA", "TABLE")
+        order = self.snapshots.start_order(task.task_id, any_table, is_confirmed=False)
         warn_of_changes(
             task.task_id,
             before,
             task.rules_at(self.publisher.cluster_id),
             str(start),
             "A table that is read only from here on, or goes elsewhere, needs a snapshot for its "
-            f"existing rows: cdcbus snapshot start {task.task_id} --table SCHEMA.TABLE. Where "
-            "single transactions, statements or a TRUNCATE were left out, compare the targets by "
-            "cdcbus verify",
+            f"existing rows: {order}. Where single transactions, statements or a TRUNCATE were "
+            "left out, compare the targets by cdcbus verify",
         )
 
     def _copy(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from cdcbus.plugins.positions import BinlogPosition
@@ -23,6 +24,7 @@ from cdcbus.producer.snapshot.progress import (
     TableState,
     Wish,
     WishKind,
+    start_command,
 )
 from cdcbus.producer.table_filter import TableFilter, is_named
 
@@ -39,12 +41,11 @@ _FILTERED: Final = (
 )
 _NOT_READ_AGAIN: Final = (
     "the task's filter left %s out for a while, and changes of its rows are missing: read it again "
-    "(cdcbus snapshot start %s --table %s)"
+    "(%s)"
 )
 _MAY_BE_PART: Final = (
     "of %s the rows of a condition were read last, by another version of cdcbus, which did not "
-    "note whether all had been read before, so the table is not read now. If they had not: cdcbus "
-    "snapshot start %s --table %s"
+    "note whether all had been read before, so the table is not read now. If they had not: %s"
 )
 _OF_BOTH_SIDES: Final = (
     "the task now leaves out what came from the other side: a snapshot would send such rows back, "
@@ -52,8 +53,7 @@ _OF_BOTH_SIDES: Final = (
 )
 _HELD_BACK: Final = (
     "changes of this table, which has no key, were held back since its snapshot was started, and "
-    "are not in Kafka: empty the table at the targets, then, when nobody writes to it, "
-    "cdcbus snapshot start %s --table %s --yes"
+    "are not in Kafka: empty the table at the targets, then, when nobody writes to it, %s"
 )
 _OF_STREAM: Final = "created while the task followed: the stream has brought all its rows"
 _CHANGED: Final = (
@@ -65,7 +65,7 @@ _UNCONFIRMED: Final = (
     "the table has no key, and the task may have sent rows of it: when it had no snapshot, since "
     "it was created, before its filter left it out, or in an earlier snapshot, as of a part "
     "(--where) or one whose progress is lost. Targets would get these twice. Empty it at the "
-    "targets, then, when nobody writes to it, cdcbus snapshot start %s --table %s --yes"
+    "targets, then, when nobody writes to it, %s"
 )
 
 
@@ -160,12 +160,13 @@ class Courses:
         lost: Collection[TableId] = (),
         *,
         has_sent: bool = False,
+        start_order: Callable[..., str] = start_command,
     ) -> None:
         """The task may have sent rows of tables that have no progress: of those that have `lost`
-        it, and, if it `has_sent`, of any."""
+        it, and, if it `has_sent`, of any. `start_order`: see `SnapshotStore`."""
         self._filter = TableFilter(task.tables)
         self._heartbeats = task.heartbeat_table
-        self._task_id = task.task_id
+        self._order = partial(start_order, task.task_id)
         self._by_table: dict[TableId, Course] = {}
         self.unsaved: dict[TableId, TableProgress] = {}
         self.to_find: list[Wish | Search] = []
@@ -178,9 +179,9 @@ class Courses:
             if self._filter.accepts(table):
                 self._by_table[table] = Course(table, found, found.after)
                 if found.reason.startswith(_FILTERED) and not self._is_for_snapshots:
-                    LOG.warning(_NOT_READ_AGAIN, table, task.task_id, table)
+                    LOG.warning(_NOT_READ_AGAIN, table, self._order(table, is_confirmed=False))
                 if found.may_be_part and self._is_for_snapshots:
-                    LOG.warning(_MAY_BE_PART, table, task.task_id, table)
+                    LOG.warning(_MAY_BE_PART, table, self._order(table, is_confirmed=False))
             elif found.state in (*UNFINISHED, TableState.PAUSED, TableState.DONE):
                 LOG.warning("%s: %s", table, _FILTERED)
                 if found.may_be_in_kafka:
@@ -236,7 +237,7 @@ class Courses:
     ) -> TableProgress:
         """The progress in another state; the reason also says that changes were held back."""
         if was.has_held_back and state in _ENDED_EARLY:
-            held_back = _HELD_BACK % (self._task_id, table)
+            held_back = _HELD_BACK % self._order(table, is_confirmed=True)
             LOG.warning("%s: %s", table, held_back)
             reason = f"{reason}; {held_back}" if reason else held_back
         has_held_back = was.has_held_back and state in PENDING | {TableState.SENDING}
@@ -333,7 +334,7 @@ class Courses:
     def refuse_unconfirmed(self, course: Course) -> None:
         """Ends the snapshot of a table without a key that is `is_unconfirmed`, before any of its
         changes is held back."""
-        reason = _UNCONFIRMED % (self._task_id, course.table)
+        reason = _UNCONFIRMED % self._order(course.table, is_confirmed=True)
         LOG.warning("the snapshot of %s ends: %s", course.table, reason)
         course.progress = replace(course.progress, is_keyless=True)
         self.rest(course, TableState.FAILED, reason)

@@ -210,6 +210,13 @@ class Search:
         return self.names is None or str(table).lower() in self.names
 
 
+def start_command(task_id: str, table: TableId, *, is_confirmed: bool) -> str:
+    """The command that has a table read from its beginning; `is_confirmed`: also where rows of a
+    table without a key can come twice."""
+    confirmed = " --yes" if is_confirmed else ""
+    return f"cdcbus snapshot start {task_id} --table {table}{confirmed}"
+
+
 class SnapshotStore(Protocol):
     """Stores the progress of one swimlane. Raises PositionError, PositionUnavailable."""
 
@@ -232,6 +239,10 @@ class SnapshotStore(Protocol):
     def lost(self) -> set[TableId]:
         """The tables whose progress was saved before and is gone, or cannot be read. What is saved
         is noted from then on, for later processes."""
+        ...
+
+    def start_order(self, task_id: str, table: TableId, *, is_confirmed: bool) -> str:
+        """What an operator is to do where `start_command` would be given, in the imperative."""
         ...
 
     def has_wishes(self) -> bool:
@@ -272,6 +283,9 @@ class MemorySnapshots:
 
     def lost(self) -> set[TableId]:
         return set()
+
+    def start_order(self, task_id: str, table: TableId, *, is_confirmed: bool) -> str:
+        return start_command(task_id, table, is_confirmed=is_confirmed)
 
     def has_wishes(self) -> bool:
         return bool(self.wished)

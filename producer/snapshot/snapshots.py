@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from threading import Condition
 
 from cdcbus.plugins.errors import SourceMisconfigured
@@ -45,8 +46,7 @@ from cdcbus.producer.source.row_events import Batch, Part, Rows
 LOG = logging.getLogger(__name__)
 _OTHER_ROWS = (
     "%s has no key, and a statement gave it rows that are in no event of the binlog: empty the "
-    "table at the targets, and start its snapshot when nobody writes to it: cdcbus snapshot start "
-    "%s --table %s --yes"
+    "table at the targets, then, when nobody writes to it, %s"
 )
 
 
@@ -101,7 +101,10 @@ class Snapshots:
         stored, lost = store.load(), store.lost()
         if server.folds_names:
             stored, lost = _in_lower_case(stored), set(map(lower_case, lost))
-        self._courses = Courses(task, stored, lost, has_sent=has_sent)
+        self._order = partial(store.start_order, task.task_id, is_confirmed=True)
+        self._courses = Courses(
+            task, stored, lost, has_sent=has_sent, start_order=store.start_order
+        )
         self._saver = ProgressSaver(store, self._courses)
         self._sender = ChunkSender(
             start,
@@ -234,7 +237,7 @@ class Snapshots:
             return
         for course in self._courses.begun(others):
             if course.state is TableState.DONE and course.progress.is_keyless:
-                LOG.warning(_OTHER_ROWS, course.table, self._task.task_id, course.table)
+                LOG.warning(_OTHER_ROWS, course.table, self._order(course.table))
                 continue
             # What was read, and up to which key, was that of the table that had the name before.
             LOG.info("%s is read anew, as its name stands for other rows now", course.table)

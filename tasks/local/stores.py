@@ -14,7 +14,7 @@ from cdcbus.plugins.epoch import DIGITS
 from cdcbus.plugins.errors import PositionConflict, PositionError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import FOLLOWED, entry_name, entry_table, shows_a_run
-from cdcbus.producer.snapshot.progress import TableProgress, Wish
+from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish
 from cdcbus.tasks.local.state_file import Fields, StateFile
 from cdcbus.tasks.zookeeper.position.written import written_from_json, written_to_json
 
@@ -246,6 +246,15 @@ class FileSnapshots:
     def _known(self) -> set[str]:
         """The entries of tables that have had progress."""
         return set(map(str, self._state.swimlane(self._swimlane).get(KNOWN, ())))
+
+    def start_order(self, task_id: str, table: TableId, *, is_confirmed: bool) -> str:
+        """As no command reaches the file; the entry stands for `is_confirmed`, too."""
+        fields = {"schema": table.schema, "table": table.table, "state": TableState.WAITING}
+        entry = f'"{entry_name(table)}": {orjson.dumps(fields).decode()}'
+        return (
+            f"stop the task, make this its entry in `snapshot` of {self._state.path} "
+            f"({self._swimlane}), {entry}, and start the task again"
+        )
 
     def has_wishes(self) -> bool:
         return False

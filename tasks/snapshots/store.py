@@ -17,7 +17,13 @@ from kazoo.exceptions import NoNodeError
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name, entry_table
-from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
+from cdcbus.producer.snapshot.progress import (
+    TableProgress,
+    TableState,
+    Wish,
+    WishKind,
+    start_command,
+)
 from cdcbus.tasks.first_of import first_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import LOST, REFUSED, ROOT, unanswered
@@ -135,6 +141,9 @@ class ZooKeeperSnapshots:
     def _begun(self) -> dict[str, Any]:
         node = get_node(self._client, f"{self._path}/{BEGUN}")
         return {} if node is None else dict(node.fields)
+
+    def start_order(self, task_id: str, table: TableId, *, is_confirmed: bool) -> str:
+        return start_command(task_id, table, is_confirmed=is_confirmed)
 
     def has_wishes(self) -> bool:
         return bool(self._seen) or self._unread() is not None

@@ -15,9 +15,12 @@ import pytest
 from cdcbus.plugins.contracts import Mark, PositionStore, SentLog
 from cdcbus.plugins.epoch import epoch_text, epochs
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.config import FetchTask, FilterConfig, SnapshotMode, SourceConfig
 from cdcbus.producer.schema.history_codec import FOLLOWED, Followed, followed_text
+from cdcbus.producer.snapshot.courses import Courses
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.local.state_file import StateFile, state_file
 from cdcbus.tasks.local.stores import (
@@ -224,6 +227,38 @@ def test_snapshots_that_are_no_longer_in_the_file_are_lost(file: Path) -> None:
     assert snapshots.lost() == {orders}
     snapshots.save({orders: TableProgress()})
     assert snapshots.lost() == set()
+
+
+def test_the_entry_that_a_refused_table_is_to_get_has_it_read_once(file: Path) -> None:
+    """No command reaches the file, so what the task says names the entry."""
+    orders = TableId("shop.eu", "orders")
+    state = StateFile(file, "1084")
+    task = FetchTask(
+        "1084",
+        "shop",
+        SourceConfig((("h", 1),), "u"),
+        FilterConfig((".*",)),
+        PublishConfig("k", "t", "canalRow"),
+        snapshot=SnapshotMode.INITIAL,
+    )
+
+    def courses() -> Courses:
+        store = FileSnapshots(state, "shop")
+        return Courses(task, store.load(), has_sent=True, start_order=store.start_order)
+
+    first = courses()
+    course = first.pending(orders)
+    assert course is not None
+    first.refuse_unconfirmed(course)
+    FileSnapshots(state, "shop").save(first.unsaved)
+    reason = course.progress.reason
+    assert "cdcbus snapshot" not in reason
+    assert f"its entry in `snapshot` of {file} (shop)" in reason
+    entry = orjson.loads("{" + reason.partition("(shop), ")[2].partition(", and start")[0] + "}")
+    state.change("shop", lambda fields: fields["snapshot"].update(entry))
+    again = courses().pending(orders)
+    assert again is not None
+    assert (again.state, again.progress.is_unconfirmed) == (TableState.WAITING, False)
 
 
 def test_swimlanes_do_not_touch_each_other(file: Path) -> None:
