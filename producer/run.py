@@ -118,7 +118,7 @@ class _Stopped(Exception):
 class _Fetch:
     """A running fetch task, across all its attempts to read the source. `end`: where a bounded run
     ends; `has_sent`: it had no position, and its topics hold rows of its tables; `reported`: the
-    warnings about its servers that the log has."""
+    warnings about its servers and its snapshots that the log has."""
 
     positions: PositionStore
     schemas: SchemaStore
@@ -245,6 +245,7 @@ class _Fetch:
                 self.epoch,
                 self.progress.sent,
                 has_sent=has_sent,
+                reported=self.reported,
             ) as snapshot,
         ):
             try:

@@ -45,7 +45,9 @@ _NOT_READ_AGAIN: Final = (
 )
 _MAY_BE_PART: Final = (
     "of %s the rows of a condition were read last, by another version of cdcbus, which did not "
-    "note whether all had been read before, so the table is not read now. If they had not: %s"
+    "note whether all had been read before, so the table is not read now. If they had not: %s. "
+    'If they had, add "whole": true to its stored progress (docs/snapshot.md), so that no start '
+    "says this again"
 )
 _OF_BOTH_SIDES: Final = (
     "the task now leaves out what came from the other side: a snapshot would send such rows back, "
@@ -161,9 +163,12 @@ class Courses:
         *,
         has_sent: bool = False,
         start_order: Callable[..., str] = start_command,
+        reported: set[str] | None = None,
     ) -> None:
         """The task may have sent rows of tables that have no progress: of those that have `lost`
-        it, and, if it `has_sent`, of any. `start_order`: see `SnapshotStore`."""
+        it, and, if it `has_sent`, of any. `start_order`: see `SnapshotStore`;
+        `reported`: warnings that are not given again, None: there are none."""
+        reported = set() if reported is None else reported
         self._filter = TableFilter(task.tables)
         self._heartbeats = task.heartbeat_table
         self._order = partial(start_order, task.task_id)
@@ -179,9 +184,9 @@ class Courses:
             if self._filter.accepts(table):
                 self._by_table[table] = Course(table, found, found.after)
                 if found.reason.startswith(_FILTERED) and not self._is_for_snapshots:
-                    LOG.warning(_NOT_READ_AGAIN, table, self._order(table, is_confirmed=False))
+                    self._warn_once(_NOT_READ_AGAIN, table, reported)
                 if found.may_be_part and self._is_for_snapshots:
-                    LOG.warning(_MAY_BE_PART, table, self._order(table, is_confirmed=False))
+                    self._warn_once(_MAY_BE_PART, table, reported)
             elif found.state in (*UNFINISHED, TableState.PAUSED, TableState.DONE):
                 LOG.warning("%s: %s", table, _FILTERED)
                 if found.may_be_in_kafka:
@@ -195,6 +200,12 @@ class Courses:
                 self.set(course, TableState.FAILED, _INTERRUPTED)
             elif course.is_wanted and leaves_out:
                 self.set(course, TableState.STOPPED, _OF_BOTH_SIDES)
+
+    def _warn_once(self, form: str, table: TableId, reported: set[str]) -> None:
+        text = form % (table, self._order(table, is_confirmed=False))
+        if text not in reported:
+            reported.add(text)
+            LOG.warning("%s", text)
 
     def __iter__(self) -> Iterator[Course]:
         return iter(self._by_table.values())

@@ -93,9 +93,11 @@ class Snapshots:
         on_sent: Callable[[int], None],
         *,
         has_sent: bool,
+        reported: set[str],
     ) -> None:
         """`task` has the address that is read. `on_sent` is called with the number of rows sent.
-        `has_sent`: see `has_sent_live`. Raises PositionError, PositionUnavailable."""
+        `has_sent`: see `has_sent_live`; `reported`: warnings that the log has of earlier attempts,
+        which are not given again. Raises PositionError, PositionUnavailable."""
         self._task = task
         self._changed = Condition()
         stored, lost = store.load(), store.lost()
@@ -103,7 +105,12 @@ class Snapshots:
             stored, lost = _in_lower_case(stored), set(map(lower_case, lost))
         self._order = partial(store.start_order, task.task_id, is_confirmed=True)
         self._courses = Courses(
-            task, stored, lost, has_sent=has_sent, start_order=store.start_order
+            task,
+            stored,
+            lost,
+            has_sent=has_sent,
+            start_order=store.start_order,
+            reported=reported,
         )
         self._saver = ProgressSaver(store, self._courses)
         self._sender = ChunkSender(

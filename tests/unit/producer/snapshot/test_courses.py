@@ -261,6 +261,26 @@ def test_a_part_is_all_that_a_task_without_snapshots_reads(world: World) -> None
     assert (world.ids(), world.progress()) == ([], PART)
 
 
+@pytest.mark.parametrize("is_other_process", [True, False])
+def test_each_process_asks_once_whether_a_part_left_the_table_whole(
+    world: World, caplog: pytest.LogCaptureFixture, is_other_process: bool
+) -> None:
+    """Until its progress says so."""
+    world.store.tables[ORDERS] = replace(PART, was_whole=None)
+    for _ in range(2):
+        world.begin()
+        if is_other_process:
+            world.reported = set()
+    assert caplog.text.count('add "whole": true to its stored progress') == 1 + is_other_process
+    caplog.clear()
+    fields = world.store.tables[ORDERS].to_fields() | {"whole": True}
+    world.store.tables[ORDERS] = TableProgress.from_fields(fields)
+    world.reported = set()
+    world.begin()
+    world.run()
+    assert (caplog.text, world.ids(), world.progress().is_whole) == ("", [], True)
+
+
 def test_a_part_of_a_version_that_did_not_say_whether_the_table_was_read_whole_is_left_at_that(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

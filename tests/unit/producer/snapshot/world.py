@@ -171,6 +171,7 @@ class World:
         self.refused: dict[TableId, Exception] = {}
         self.high = 100
         self.store = Store()
+        self.reported: set[str] = set()
         self.sent = 0
         self.published: list[tuple[str, int]] = []
         self.origins: list[Any] = []
@@ -206,6 +207,7 @@ class World:
         self.snapshots = Snapshots(
             *(task, server, START, me, me, self.store, lambda: False, "9", self.counted.append),
             has_sent=has_sent_live(task, self.store, has_run=has_run),
+            reported=self.reported,
         )
         return self.snapshots
 
