@@ -15,7 +15,7 @@ from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.plugins.transform.rule_digests import changed
-from cdcbus.producer.config import CLUSTER, TOPICS, FetchTask
+from cdcbus.producer.config import CLUSTER, DECIDE_TOPICS, FetchTask
 from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
@@ -32,8 +32,8 @@ def noted_logs(
     task: FetchTask, positions: PositionStore, publisher: KafkaPublisher
 ) -> Mapping[str, SentLog]:
     """What the task noted of its topics with the stored position; nothing where somebody has set
-    it, or the topics are those of another cluster. Where the task now has other topics: only of
-    those that it names, as the others can be for anything. Raises the errors of a position
+    it, or the topics are those of another cluster. Where the task may now have other topics: only
+    of those that it names, as the others can be for anything. Raises the errors of a position
     store."""
     positions.load()
     written = positions.written
@@ -43,7 +43,7 @@ def noted_logs(
     if CLUSTER in is_changed:
         return {}
     noted = written.mark.sent
-    if TOPICS not in is_changed:
+    if DECIDE_TOPICS.isdisjoint(is_changed):
         return noted
     names = named_topics(task.publish)
     return {topic: log for topic, log in noted.items() if topic in names or log.is_lost}

@@ -74,6 +74,18 @@ class HeartbeatConfig:
 TRUNCATE = "TRUNCATE"
 CLUSTER = "loader.source.servers"
 TOPICS = "loader.source.topic, dynamicTopic"
+DECIDE_TOPICS = frozenset(
+    {
+        "consumer.source.filter",
+        "consumer.source.blackFilter",
+        "consumer.includes",
+        "consumer.excludes",
+        "consumer.eventProcessor.className",
+        "mapper[i]",
+        TOPICS,
+    }
+)
+"""The `row_rules` that decide to which topics rows go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from cdcbus.plugins.contracts import SentLog, Written
 from cdcbus.plugins.errors import BusUnavailable, PositionUnavailable, RecordsLost
 from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.checkpoint import Checkpoint, mark_of, noted_logs, noting_losses
-from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, RowTransform, SourceConfig
 from cdcbus.producer.progress import Progress
 from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 
@@ -172,12 +173,29 @@ def test_a_loss_that_cannot_be_noted_is_still_the_error(
     assert "may not notice that topic shop lacks records" in caplog.text
 
 
-def test_topics_of_a_task_that_now_has_others_do_not_count_unless_it_names_them() -> None:
+RULE = TopicRule("orders", names_tables=False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(TASK, publish=replace(TASK.publish, topic_rules=(RULE,))),
+        replace(TASK, tables=FilterConfig((r"shop\..*",))),
+        replace(TASK, tables=FilterConfig(black_regexes=(r"shop\.orders",))),
+        replace(TASK, tables=FilterConfig(includes=frozenset({"SHOP.ORDERS"}))),
+        replace(TASK, tables=FilterConfig(excludes=frozenset({"SHOP.ORDERS"}))),
+        replace(TASK, transform=RowTransform((MapperRule(table=("orders", "sales")),))),
+        replace(TASK, transform=RowTransform(processor="m:f")),
+    ],
+)
+def test_topics_of_a_task_that_may_now_have_others_do_not_count_unless_it_names_them(
+    other: FetchTask,
+) -> None:
     world = World()
     sent = {"shop": SentLog("id", 3), "former": SentLog("id", 4), "gone": SentLog.lost()}
     world.node.write(Written(PLACE.to_json(), replace(mark_of(TASK, world.publisher), sent=sent)))
     assert world.found() == sent
-    dynamic = replace(TASK.publish, topic_rules=(TopicRule("orders", names_tables=False),))
-    other = replace(TASK, publish=dynamic)
     found = noted_logs(other, MemoryPositions(world.node), world.publisher)
     assert found.keys() == {"shop", "gone"}
+    others = replace(TASK, position_interval_seconds=9.0)
+    assert noted_logs(others, MemoryPositions(world.node), world.publisher) == sent
