@@ -30,7 +30,7 @@ from cdcbus.tasks.process_identity import PARENT_VARIABLE
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.verify.run import Opened, opened, verify
-from cdcbus.tasks.zookeeper.lock import left_lock, without_gone
+from cdcbus.tasks.zookeeper.lock import left_lock, live, without_gone
 from cdcbus.tasks.zookeeper.position.znodes import stored_positions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -128,12 +128,11 @@ def _holder(client: KazooClient, task_id: str) -> str:
     """The machine on which a task runs; empty where it does not, even if a killed process has left
     its lock. Raises ConfigError where there are only locks of no session."""
     held = without_gone(TaskNodes(client).locks(task_id))
-    live = [node for node in held.values() if node.owner]
-    # Beside a lock of a session, one of none is of a former swimlane.
-    if not live and (left := left_lock(task_id, held)):
+    running = live(held)
+    if not running and (left := left_lock(task_id, held)):
         raise ConfigError(f"task {task_id}: {left}")
     # Each once, in order.
-    return ", ".join(dict.fromkeys(node.text("hostName") or "?" for node in live))
+    return ", ".join(dict.fromkeys(node.text("hostName") or "?" for node in running.values()))
 
 
 def until_equal(

@@ -27,7 +27,7 @@ from cdcbus.tasks.snapshots.direct import (
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of, wish, wishes_of
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.lock import left_lock
+from cdcbus.tasks.zookeeper.lock import left_lock, live
 from cdcbus.tasks.zookeeper.position.history import positions_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -209,8 +209,7 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
         )
     if what.kind is not WishKind.START:
         _need_known(client, task_id, swimlane, what)
-    locks = TaskNodes(client).locks(task_id)
-    is_running = bool(locks) and not left_lock(task_id, locks)
+    is_running = bool(live(TaskNodes(client).locks(task_id)))
     wish(client, task_id, swimlane, what, who)
     of = ", ".join(what.tables) or "all its tables"
     when = "when it starts: it does not run now"
@@ -262,10 +261,10 @@ def _refuse_giving_up(client: KazooClient, task_id: str, what: Wish) -> None:
     nodes = TaskNodes(client)
     # A direct load holds the task's locks while it runs.
     locks = nodes.locks(task_id)
+    if live(locks):
+        raise ConfigError(f"the direct load of task {task_id} runs: end it by Ctrl-C first")
     if left := left_lock(task_id, locks):
         raise ConfigError(left)
-    if locks:
-        raise ConfigError(f"the direct load of task {task_id} runs: end it by Ctrl-C first")
     desired = nodes.wanted(task_id)
     # Only the unfinished load keeps nodes from starting it.
     if desired is not None and desired.is_working:
@@ -278,8 +277,10 @@ def _refuse_giving_up(client: KazooClient, task_id: str, what: Wish) -> None:
 def _swimlane(client: KazooClient, task_id: str) -> str:
     """The swimlane of a fetch task, which has one. Raises ConfigError for any other task."""
     nodes, stored = TaskNodes(client), positions_of(client, task_id)
-    # A task that runs from a file is not imported: only its position and its locks name it.
-    swimlanes = list(dict.fromkeys([*stored, *nodes.swimlanes(task_id), *nodes.locks(task_id)]))
+    locks = nodes.locks(task_id)
+    # Positions and locks of no session can be of former swimlanes, as of a renamed source. A task
+    # that runs from a file is not imported: only these name it while it does not run.
+    swimlanes = nodes.swimlanes(task_id) or [*live(locks)] or list({**stored, **locks})
     if not swimlanes:
         raise ConfigError(
             f"task {task_id} is not known: it was neither imported nor has it run; "

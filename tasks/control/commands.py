@@ -15,7 +15,7 @@ from cdcbus.plugins.positions import (
     kafka_positions_from_json,
 )
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.lock import left_lock
+from cdcbus.tasks.zookeeper.lock import left_lock, live
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
 from cdcbus.tasks.zookeeper.status import Status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -53,10 +53,12 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
     locks = TaskNodes(client).locks(task_id)
     if not locks or is_live:
         return
-    if left := left_lock(task_id, locks):
+    running = live(locks)
+    if not running:
+        left = left_lock(task_id, locks)
         raise PositionConflict(f"task {task_id}: {left}; or say --live")
     # One process holds all locks of a task.
-    holder = next(iter(locks.values()))
+    holder = next(iter(running.values()))
     who = f"process {holder.text('processId')} on {holder.text('hostName')}"
     remedy = f"stop it first, cdcbus task stop {task_id}"
     if not holder.text("nodeId"):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -67,7 +67,7 @@ from cdcbus.tasks.snapshots.direct import (
     void_direct_load,
 )
 from cdcbus.tasks.zookeeper.connection import connected
-from cdcbus.tasks.zookeeper.lock import guarded, left_lock, without_gone
+from cdcbus.tasks.zookeeper.lock import guarded, left_lock, live, without_gone
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def run_direct(
                 session_seconds=bus.lock_times.session_seconds,
             )
         )
-        _refuse_held(client, load.task_id)
+        _refuse_held(client, load.task_id, load.source.topics)
         guard = stack.enter_context(guarded(client, restart_process, bus.lock_times))
         locks = stack.enter_context(guard.locks(load.task_id, load.source.topics, ""))
         # After a restart of the process, the load that it had begun is its own, unlike one that was
@@ -168,20 +168,21 @@ def _check_partitions(load: LoadTask) -> None:
             check_partitions(load, topic, logs.partitions(topic))
 
 
-def _refuse_held(client: KazooClient, task_id: str) -> None:
-    """Raises ConfigError where another process runs the task. The lock of a killed process lasts
+def _refuse_held(client: KazooClient, task_id: str, topics: Collection[str]) -> None:
+    """Raises ConfigError where another process runs the task; a lock of no session counts if it is
+    one of its topics. The lock of a killed process lasts
     for some seconds, and is waited for; so is this process's own lock after it has restarted
     itself."""
     if RESTARTED_VARIABLE in os.environ:
         return
     held = without_gone(TaskNodes(client).locks(task_id))
-    if left := left_lock(task_id, held):
-        raise ConfigError(left)
-    if held:
+    if live(held):
         raise ConfigError(
             f"task {task_id} is running, or being loaded: stop it first (cdcbus task stop "
             f"{task_id}), and start it once the load is done"
         )
+    if left := left_lock(task_id, {name: held[name] for name in topics if name in held}):
+        raise ConfigError(left)
 
 
 def _run(

@@ -15,7 +15,7 @@ from cdcbus.producer.snapshot.progress import PENDING, UNFINISHED, TableState
 from cdcbus.tasks.snapshots.direct import NAME, direct_load
 from cdcbus.tasks.snapshots.store import BEGUN, KNOWN, snapshot_path, tables_of
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.lock import left_lock
+from cdcbus.tasks.zookeeper.lock import left_lock, live
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import answer, get_children, get_nodes, is_done
 
@@ -45,7 +45,7 @@ def snapshots_to_copy(client: KazooClient, task_id: str) -> dict[str, Mapping[st
             read(*(f"{folder}/{name}" for name in names))
     left = [path for path, fields in found.items() if "/wishes/" in path or _is_left(fields)]
     locks = TaskNodes(client).locks(task_id)
-    if left and (stale := left_lock(task_id, locks)):
+    if left and not live(locks) and (stale := left_lock(task_id, locks)):
         raise ConfigError(stale)
     if left and locks:
         raise ConfigError(

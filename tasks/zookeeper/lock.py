@@ -461,6 +461,12 @@ def without_gone(locks: Mapping[str, JsonNode]) -> dict[str, JsonNode]:
     return {swimlane: lock for swimlane, lock in locks.items() if not is_gone(lock.fields)}
 
 
+def live(locks: Mapping[str, JsonNode]) -> dict[str, JsonNode]:
+    """The locks, by swimlane, that sessions hold: beside one of these, a lock of no session is of a
+    former swimlane, as of a renamed topic, which the task does without."""
+    return {swimlane: lock for swimlane, lock in locks.items() if lock.owner}
+
+
 def left_lock(task_id: str, locks: Mapping[str, JsonNode]) -> str:
     """A sentence about a lock, by swimlane, that is of no session, so that no command ends it;
     empty where there is none."""

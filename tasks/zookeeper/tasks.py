@@ -30,7 +30,7 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import ROOT
-from cdcbus.tasks.zookeeper.lock import left_lock, lock_path
+from cdcbus.tasks.zookeeper.lock import left_lock, live, lock_path
 from cdcbus.tasks.zookeeper.stat import Stat, stat_from_json, stat_to_json
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
@@ -326,7 +326,7 @@ class TaskNodes:
         is claimed by a node, or may be at any moment."""
         path = f"{TASKS}/{task_id}"
         locks = self.locks(task_id)
-        if left := left_lock(task_id, locks):
+        if not live(locks) and (left := left_lock(task_id, locks)):
             raise PositionConflict(f"task {task_id}: {left}")
         if locks or self.claimed_by(task_id):
             raise PositionConflict(

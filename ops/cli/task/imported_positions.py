@@ -15,7 +15,7 @@ from cdcbus.tasks.local.state_file import StateFile
 from cdcbus.tasks.local.stores import FilePositions, FileSnapshots, set_position
 from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
-from cdcbus.tasks.zookeeper.lock import left_lock
+from cdcbus.tasks.zookeeper.lock import left_lock, live
 from cdcbus.tasks.zookeeper.position.history import (
     Change,
     histories,
@@ -33,7 +33,7 @@ def set_imported(client: KazooClient, task_id: str, texts: Mapping[str, str]) ->
     before = positions_of(client, task_id)
     changes = histories(client, task_id)
     locks = TaskNodes(client).locks(task_id)
-    holder = left_lock(task_id, locks) or ("the task is running" if locks else "")
+    holder = "the task is running" if live(locks) else left_lock(task_id, locks)
     chosen = {}
     for swimlane, text in texts.items():
         old = before.get(swimlane)

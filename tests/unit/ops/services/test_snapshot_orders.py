@@ -54,6 +54,25 @@ def test_a_wish_goes_to_the_tasks_swimlane_and_says_when_it_is_seen(zookeeper: A
     assert ordered.sentence.endswith("within seconds")
 
 
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_what_a_former_swimlane_has_left_keeps_no_wish_from_the_task(
+    zookeeper: Any, is_imported: bool
+) -> None:
+    """As where its source was renamed: a position, and the lock of a process of porter."""
+    zookeeper.put("/datas/task/7/position/former", {"journalName": "bin.000001", "position": 4})
+    zookeeper.put("/datas/task/7/lock/former", {}, 0)
+    if is_imported:
+        zookeeper.put("/datas/task/7/dist/lane", {})
+    else:
+        zookeeper.put(LOCK, {}, SESSION)
+    what = Wish(WishKind.START, ("shop.orders",))
+    assert order_snapshot(zookeeper, "7", what, "ann").is_running is not is_imported
+    zookeeper.put(LOCK, {}, SESSION)
+    assert order_snapshot(zookeeper, "7", what, "ann").is_running
+    assert wished(zookeeper) == [what, what]
+    assert snapshots_of(zookeeper, "7").wishes == [what, what]
+
+
 @pytest.mark.parametrize("table", ["orders", "a.b.c", "", "shop.*", ".orders", "shop."])
 def test_a_table_that_is_not_named_with_its_schema_is_refused(zookeeper: Any, table: str) -> None:
     with pytest.raises(ConfigError, match=r"expected SCHEMA\.TABLE"):
@@ -107,9 +126,12 @@ def test_a_task_that_reads_topics_is_refused_however_that_is_known(zookeeper: An
         with pytest.raises(ConfigError, match="task 7 reads topics"):
             order_snapshot(zookeeper, "7", Wish(WishKind.START), "ann")
 
-    zookeeper.put("/datas/task/7/lock/other", {})
+    locks = [LOCK, "/datas/task/7/lock/other"]
+    for lock in locks:
+        zookeeper.put(lock, {}, SESSION)
     refused()
-    del zookeeper.nodes["/datas/task/7/lock/other"]
+    for lock in locks:
+        del zookeeper.nodes[lock]
     order_snapshot(zookeeper, "7", Wish(WishKind.START), "ann")
     zookeeper.put(POSITION, [{"topic": "orders"}])
     refused()

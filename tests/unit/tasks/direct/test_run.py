@@ -87,10 +87,12 @@ def test_who_else_holds_the_tasks_lock_is_told_apart_from_a_lock_that_was_left(
     owner: int, said: str
 ) -> None:
     client: Any = MemoryZooKeeper()
-    run._refuse_held(client, "7")
+    # Of a topic that the task read before.
+    client.put("/datas/task/7/lock/former", {"processId": 1, "hostName": "h"}, 0)
+    run._refuse_held(client, "7", ["orders"])
     client.put("/datas/task/7/lock/orders", {"processId": 2, "hostName": "h"}, owner)
     with pytest.raises(ConfigError, match=said):
-        run._refuse_held(client, "7")
+        run._refuse_held(client, "7", ["orders"])
 
 
 @pytest.mark.parametrize(("rows", "is_refused"), [(5, True), (0, False)])

@@ -278,6 +278,11 @@ def test_a_lock_of_no_session_is_named_as_no_command_ends_it(
     for refused in (nodes.remove, partial(refuse_running, nodes.client, is_live=False)):
         with pytest.raises(PositionConflict, match=re.escape(LEFT)):
             refused("7")
+    # Beside one of a session it is of a former swimlane, and tells nothing.
+    zookeeper.put(f"{lock_path('7')}/sales", lock, SESSION)
+    for refused in (nodes.remove, partial(refuse_running, nodes.client, is_live=False)):
+        with pytest.raises(PositionConflict, match=r"task 7 is running.* stop it first"):
+            refused("7")
 
 
 def test_a_started_task_says_which_lock_of_no_session_its_process_waits_for(
