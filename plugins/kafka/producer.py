@@ -115,7 +115,10 @@ class KafkaWriter(ABC, Generic[Large]):
         self._batch_bytes = int(self._options["batch.size"])
         self._transaction_seconds = int(self._options.get("transaction.timeout.ms", 0)) / 1000
         self._topics = Topics(
-            config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS)
+            config,
+            self.connecting,
+            lambda topic: self._metadata(topic, CONNECT_SECONDS),
+            lambda topic: self.made(topic),
         )
         # The id of the brokers' cluster; empty before the topics were checked.
         self.cluster_id = ""
@@ -254,6 +257,9 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def committed(self) -> None:
         """Notes that what was sent is committed."""
+
+    def made(self, topic: str) -> None:
+        """Notes that a topic was missing, and was created."""
 
     def answered(self) -> None:
         """Tells the task's status that Kafka is not waited for any more."""

@@ -148,6 +148,27 @@ class LogWatch:
                 found[topic] = SentLog(log.topic_id, log.least)
         return found
 
+    def made(self, topic: str) -> None:
+        """Notes that this task has created a topic, before it sends anything to it: records that an
+        earlier process had sent there were deleted with a former one, as after the drop of its
+        table. Not of a topic that the task names: without that it lacks records."""
+        log = self._logs.get(topic)
+        if log is None or topic in named_topics(self._config):
+            return
+        if log.least:
+            LOG.warning(
+                "topic %s at %s was gone, with %d records that it was given before, and is created "
+                "again: it begins with the next row. If it was not deleted on purpose, start the "
+                "snapshots of its tables",
+                topic,
+                self._config.servers,
+                log.least,
+            )
+        # `sending` looks at the new one first.
+        del self._logs[topic]
+        self._due.discard(topic)
+        self._doubts.pop(topic, None)
+
     def sending(self, topic: str, count: int) -> None:
         """Notes records before they are sent."""
         if topic == self._config.dead_letter_topic:
@@ -307,7 +328,11 @@ class LogWatch:
         """Takes over what Kafka has answered. Raises RecordsLost."""
         now = monotonic()
         self._note_silence(look, now)
+        # A topic that was created since is another one.
+        made = {topic for topic, log in look.logs.items() if log is not self._logs.get(topic)}
         for topic, found in look.topics.items():
+            if topic in made:
+                continue
             log, topic_id, count = look.logs[topic], id_of(found), len(found.partitions)
             is_other = bool(log.topic_id and topic_id and topic_id != log.topic_id)
             if is_other and log.least:
@@ -318,6 +343,8 @@ class LogWatch:
                 log.partitions = count
         unanswered = set()
         for topic, log in look.logs.items():
+            if topic in made:
+                continue
             ends = look.ends.get(topic, {})
             is_former = _are_of_former_leader(log.ends, ends)
             if not ends or (is_former and now - log.seen_at < FORMER_LEADER_SECONDS):

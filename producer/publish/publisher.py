@@ -289,6 +289,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
         super().start()
         self.logs.restart()
 
+    def made(self, topic: str) -> None:
+        self.logs.made(topic)
+
     def committed(self) -> None:
         self.logs.committed()
 

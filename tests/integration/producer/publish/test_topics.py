@@ -93,6 +93,34 @@ def test_missing_topics_are_made_as_the_task_file_says(
 
 
 @pytest.mark.usefixtures("start")
+def test_a_table_that_was_dropped_with_its_topic_can_come_again(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    admin: AdminClient,
+) -> None:
+    topic = f"{name}_stock"
+    task = publishing(
+        task, topic_rules=(TopicRule(rf"{name}\.stock", True),), new_topics=NewTopics(1, 1)
+    )
+    source_cursor.execute("INSERT INTO stock VALUES (1)")
+    with Running(task, positions) as running:
+        running.until_stored(position(source_cursor))
+    source_cursor.execute("DROP TABLE stock")
+    with Running(task, positions) as running:
+        running.until_stored(position(source_cursor))
+    admin.delete_topics([topic])[topic].result()
+    assert eventually(lambda: topic not in admin.list_topics(timeout=10).topics)
+    source_cursor.execute("CREATE TABLE stock (id INT PRIMARY KEY)")
+    source_cursor.execute("INSERT INTO stock VALUES (2)")
+    with Running(task, positions) as running:
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, topic) == [2]
+
+
+@pytest.mark.usefixtures("start")
 def test_the_topic_of_dead_letters_is_made_compacted_and_one_that_expires_is_warned_of(
     task: FetchTask,
     source_cursor: Cursor,

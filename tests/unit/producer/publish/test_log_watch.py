@@ -571,6 +571,33 @@ def test_a_topic_of_another_id_has_lost_what_it_was_given(
         assert task.watch.noted() == {"shop": SentLog("other", 10)}
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_topic_that_the_task_creates_again_begins_anew(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture, is_asked: bool
+) -> None:
+    """Also where an answer about the former one is still on its way."""
+    brokers.errors["orders"] = KafkaError.UNKNOWN_TOPIC_OR_PART
+    task = Watched(brokers, {"orders": SentLog("former", 3)})
+    brokers.errors.clear()
+    if is_asked:
+        task.watch.look()
+    task.watch.made("orders")
+    assert "topic orders at k:1 was gone, with 3 records that it was given before" in caplog.text
+    task.send(topic="orders")
+    task.look()
+    assert task.watch.noted() == {"orders": SentLog("id of orders", 1)}
+
+
+def test_a_topic_that_the_task_names_and_creates_again_lacks_records(brokers: Brokers) -> None:
+    brokers.errors["shop"] = KafkaError.UNKNOWN_TOPIC_OR_PART
+    task = Watched(brokers, {"shop": SentLog("former", 3)})
+    brokers.errors.clear()
+    task.watch.made("shop")
+    task.send()
+    with pytest.raises(RecordsLost, match=r"topic shop .*deleted and created again"):
+        task.look()
+
+
 def test_a_leader_that_does_not_know_of_its_successor_is_not_believed_at_once(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
