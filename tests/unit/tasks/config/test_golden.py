@@ -18,7 +18,7 @@ CASES = sorted((Path(__file__).parents[3] / "golden" / "tasks").glob("*.properti
 ENVIRON = {"SOURCE_PASSWORD": "secret of the source", "KAFKA_PASSWORD": "secret of Kafka"}
 
 
-OF_A_RUN = ("until", "ends")  # what a file does not say
+OF_A_RUN = ("until", "ends", "needs_offsets")  # what a file does not say
 
 
 def plain(value: Any) -> Any:
