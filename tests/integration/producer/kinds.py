@@ -191,14 +191,13 @@ def _approximate(draw: st.DrawFn) -> Kind:
             ["FLOAT", "DOUBLE", "FLOAT UNSIGNED", "DOUBLE UNSIGNED", "FLOAT(10,3)", "DOUBLE(20,5)"]
         )
     )
+    # SELECT alone rounds those of a column with a number of digits once more.
+    select = "CAST({} AS DOUBLE)"
     if name.startswith("FLOAT"):
-        return Kind(
-            name,
-            st.floats(width=32, allow_nan=False, allow_infinity=False),
-            "CAST({} AS DOUBLE)",
-            _as_float,
-        )
-    return Kind(name, st.floats(allow_nan=False, allow_infinity=False), "{}", _as_number)
+        floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
+        return Kind(name, floats, select, _as_float)
+    doubles = st.floats(allow_nan=False, allow_infinity=False) | st.just(-9.99999999995449e-06)
+    return Kind(name, doubles, select, _as_number)
 
 
 @st.composite
