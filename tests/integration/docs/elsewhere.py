@@ -12,6 +12,9 @@ RUN_BY = {
     "docs/first-copy.md": ("cdcbus init",),
     "docs/http.md": ("cdcbus audit",),
     "docs/operating.md": ("cdcbus prepare", "cdcbus task list"),
+    "tests/integration/tasks/snapshots/test_held_back_kills.py": (
+        "cdcbus snapshot start ID --table SCHEMA.TABLE --yes",
+    ),
     "tests/integration/ops/demo/test_demo.py": ("make demo", "cdcbus demo --snapshot"),
     "tests/integration/ops/test_dockerfile.py": (
         "pip wheel --no-deps --wheel-dir wheels .",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdcbus import __version__
 from tests.integration.docs.conftest import PageReader
 from tests.integration.docs.reading import Reader, until_said
 from tests.support.changes.shop import Shop
@@ -45,6 +46,7 @@ def runbook(page: Reader, fetch: str) -> None:
     page.run("cdcbus task clone 242 15242 --to-node 205", typed="y\n")
     page.run("cdcbus offset copy 242 15242", typed="y\n")
     page.run("cdcbus alarm silence ID --for 2h", ID=own("1084"))
+    assert __version__ in page.run("cdcbus node list")
     page.run("cdcbus node drain NODE", NODE=node)
     page.run("cdcbus node resume NODE", NODE=node)
     page.run("cdcbus node limit NODE SWIMLANES", NODE=node, SWIMLANES="20")
