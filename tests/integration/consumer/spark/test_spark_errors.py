@@ -151,6 +151,7 @@ def test_a_disk_that_is_full_as_a_query_starts_is_waited_for(
 ) -> None:
     """The task's own files still fit."""
     reached: Any = SimpleNamespace(
+        keeps_offsets=True,
         session=(spark, tmp_path),
         progress=SimpleNamespace(next_offsets={TopicPartition(task.source.topics[0], 0): 5}),
         records=100,
