@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -24,7 +25,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from cdcbus.plugins.contracts import SentLog
 from cdcbus.plugins.errors import BusUnavailable, RecordsLost
-from cdcbus.plugins.kafka.client.asking import asked, offset_in
+from cdcbus.plugins.kafka.client.asking import asked, offset_in, start_asking
 from cdcbus.plugins.kafka.client.errors import RIGHTS, records_lost
 from cdcbus.plugins.kafka.client.making import CurrentAdmin
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -236,9 +237,7 @@ class LogWatch:
             has_ids = is_of_all or bool(self._doubts)
             look = self._question(self._due, has_ids=has_ids, is_of_due=not is_of_all)
             self._due = set()
-            thread = Thread(target=self._ask, args=(look,), name="log-watch", daemon=True)
-            thread.start()
-            self._looking = thread, look
+            self._looking = start_asking(partial(self._ask, look), "log-watch"), look
 
     def _acknowledge(self) -> None:
         for topic in self._unacknowledged:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -19,7 +21,27 @@ LOOK_SECONDS = 0.1
 SLOW_SECONDS = 2.0
 # How long an answer is still waited for once the task is to stop.
 GRACE_SECONDS = 1.0
+# How long the end of the process waits for answers.
+END_SECONDS = 2.0
 Answer = TypeVar("Answer")
+_ASKING: WeakSet[Thread] = WeakSet()
+
+
+def start_asking(ask: Callable[[], object], name: str) -> Thread:
+    """Starts a thread that waits for brokers, and for which nobody need wait. Only the end of the
+    process does, for END_SECONDS: an answer to an AdminClient that comes while the interpreter ends
+    ends it with a segmentation fault."""
+    thread = Thread(target=ask, name=name, daemon=True)
+    _ASKING.add(thread)
+    thread.start()
+    return thread
+
+
+@atexit.register
+def _await_answers() -> None:
+    deadline = monotonic() + END_SECONDS
+    for thread in list(_ASKING):
+        thread.join(max(0.0, deadline - monotonic()))
 
 
 def asked(ask: Callable[[], Answer], servers: str, stop: Event) -> Answer:
@@ -34,8 +56,7 @@ def asked(ask: Callable[[], Answer], servers: str, stop: Event) -> Answer:
         except BaseException as error:
             errors.append(error)
 
-    asking = Thread(target=run, name="metadata", daemon=True)
-    asking.start()
+    asking = start_asking(run, "metadata")
     slow_at: float | None = monotonic() + SLOW_SECONDS
     while asking.is_alive() and not stop.is_set():
         if slow_at is not None and monotonic() > slow_at:
