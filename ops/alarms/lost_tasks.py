@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import PositionError
-from cdcbus.tasks.zookeeper.audit import actions
+from cdcbus.tasks.first_of import first_of
+from cdcbus.tasks.zookeeper.audit import actions, removed_tasks
 from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 # Of the tasks in a sentence; the others are counted.
 NAMED = 5
-REMOVED = "task rm"
 
 
 @dataclass(slots=True)
@@ -74,23 +74,16 @@ def _is_gone(tasks: TaskNodes, task_id: str) -> bool:
 
 
 def _removed(client: KazooClient) -> set[str] | None:
-    """The tasks of which the removal is the last that was done by command; None where ZooKeeper
-    refuses the audit. Raises PositionUnavailable."""
+    """The tasks that operators have removed; None where ZooKeeper refuses the audit. Raises
+    PositionUnavailable."""
     try:
-        done = [each for each in actions(client) if not each.failed]
+        return removed_tasks(actions(client))
     except PositionError as error:
         if is_silence(error):
             raise
         return None
-    # By their order, as operators' clocks can differ: a task that runs was started after it was
-    # removed before.
-    last = {each.on: each.what for each in done}
-    return {on.removeprefix("task ") for on, what in last.items() if what == REMOVED}
 
 
 def named(task_ids: Collection[str]) -> str:
     """Some tasks in a sentence."""
-    first = [*task_ids][:NAMED]
-    others = len(task_ids) - len(first)
-    names = ", ".join(first) + (f" and {others} more" if others else "")
-    return f"task {names}" if len(task_ids) == 1 else f"tasks {names}"
+    return f"{'task' if len(task_ids) == 1 else 'tasks'} {first_of(task_ids, NAMED)}"

@@ -37,7 +37,7 @@ from cdcbus.tasks.preflight.result import (
     probe,
     warning,
 )
-from cdcbus.tasks.zookeeper.node_registry import BusNodes, mixed_versions
+from cdcbus.tasks.zookeeper.node_registry import ONE_VERSION, BusNodes, mixed_versions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 Probe = tuple[str, Callable[[], list[CheckResult]]]
@@ -102,8 +102,7 @@ def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
                 f"Start it, or have it forgotten: cdcbus node rm {node_id}.",
             )
         if mixed := mixed_versions(nodes.versions()):
-            what, _, remedy = mixed.partition(": ")
-            yield warning("nodes", what, f"{remedy[0].upper()}{remedy[1:]}.")
+            yield warning("nodes", mixed, f"{ONE_VERSION.capitalize()}.")
         if not nodes.ids():
             yield ok("nodes", "none; start one: cdcbus node run")
         yield from node_clocks(client)

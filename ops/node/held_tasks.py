@@ -14,7 +14,6 @@ from threading import Event
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.alarms.complaints import Complaints
-from cdcbus.ops.alarms.lost_tasks import REMOVED
 from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.held_task import HeldTask, NodeSettings
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
@@ -24,7 +23,7 @@ from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.occurrences import Occurrences, failure
-from cdcbus.tasks.zookeeper.audit import actions
+from cdcbus.tasks.zookeeper.audit import actions, removed_tasks
 from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.tasks import TASKS, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
@@ -37,8 +36,6 @@ FAULTLESS_PAUSE_SECONDS = 1.0
 RECOVERED_SECONDS = 60.0
 # By then, a task of which only the command is gone is not one that is being deleted as a whole.
 LOST_SECONDS = 5.0
-# How the audit names commands by which a task runs.
-STARTED = ("task start", "task restart")
 # At most this many shared tasks start together; after CROWD_SECONDS one that has not reported no
 # longer counts.
 CROWD = 4
@@ -264,7 +261,7 @@ class HeldTasks:
             held.is_commanded = True
             return
         # By both: a tree that is copied back is made anew as well, with new numbers.
-        if made != held.made and self._was_removed(task_id):
+        if made != held.made and task_id in removed_tasks(actions(self._cached)):
             LOG.warning(
                 "task %s was removed, and another one imported in its place, which nobody has "
                 "started; the former is stopped. To start the other: cdcbus task start %s",
@@ -291,18 +288,6 @@ class HeldTasks:
             task_id,
         )
         self._put(task_id, held, replace(held.run, order=desired.order))
-
-    def _was_removed(self, task_id: str) -> bool:
-        """Whether the audit shows that operators have removed the task since they started it."""
-        was_removed = False
-        for action in actions(self._cached):
-            if action.on != f"task {task_id}" or action.failed:
-                continue
-            if action.what.startswith(STARTED):
-                was_removed = False
-            elif action.what == REMOVED:
-                was_removed = True
-        return was_removed
 
     def _stop(self, held: HeldTask, last_run: Run | None) -> None:
         held.last_run = last_run

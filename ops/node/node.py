@@ -28,7 +28,13 @@ from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.connection import is_silence, session_seconds
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
-from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish, left_node_lock, mixed_versions
+from cdcbus.tasks.zookeeper.node_registry import (
+    ONE_VERSION,
+    BusNodes,
+    NodeWish,
+    left_node_lock,
+    mixed_versions,
+)
 from cdcbus.tasks.zookeeper.tasks import ENDED, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import JsonNode, now
 
@@ -117,7 +123,8 @@ class Node:
             self._look_around()
         if self._held.has_changed or time.monotonic() - self._reported_at > STAT_SECONDS:
             self._report()
-            self._complain("versions", mixed_versions(BusNodes(self._cached).versions()))
+            mixed = mixed_versions(BusNodes(self._cached).versions())
+            self._complain("versions", f"{mixed}: {ONE_VERSION}" if mixed else "")
 
     def _look_around(self) -> None:
         # Again at each look: the session may have been lost, and the lock with it.

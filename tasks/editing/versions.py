@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionConflict
 from cdcbus.tasks.editing.masked import masked_text
+from cdcbus.tasks.open_record import OpenRecord
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import REQUEST_BYTES, ROOT
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
@@ -32,29 +33,13 @@ AT_ONCE_BYTES, ZNODE_BYTES = REQUEST_BYTES - (64 << 10), 512
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """One text: when it was stored (UTC), by whom, with which command; empty if unknown. `others`:
-    members that only another version of cdcbus knows."""
+class Version(OpenRecord):
+    """One text: when it was stored (UTC), by whom, with which command; empty if unknown."""
 
     at: str
     by: str
     how: str
     text: str
-    others: Mapping[str, Any] = field(default_factory=dict, compare=False)
-
-    def to_fields(self) -> dict[str, Any]:
-        """The version as JSON fields."""
-        known = asdict(self)
-        return {**known.pop("others"), **known}
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Version:
-        """Reads the output of `to_fields`. Raises AttributeError, TypeError."""
-        known = {name: fields[name] for name in _KNOWN & fields.keys()}
-        return cls(**known, others={name: fields[name] for name in fields.keys() - _KNOWN})
-
-
-_KNOWN: Final = frozenset(("at", "by", "how", "text"))
 
 
 def versions_path(task_id: str) -> str:

@@ -7,7 +7,7 @@ says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
@@ -28,6 +28,8 @@ from cdcbus.tasks.zookeeper.znode import (
 
 AUDIT = f"{ROOT}/audit"
 KEPT = 1000
+# Commands by which a task runs, and that which removes it.
+STARTED, REMOVED = ("task start", "task restart"), "task rm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,21 @@ def actions(client: KazooClient, newest: int = KEPT) -> list[Action]:
         if action is not None:
             found.append(action)
     return found
+
+
+def removed_tasks(done: Iterable[Action]) -> set[str]:
+    """The tasks that were removed, and not started since, by actions with the oldest first: by
+    their order, as operators' clocks can differ."""
+    removed = set()
+    for action in done:
+        task_id = action.on.removeprefix("task ")
+        if action.failed:
+            continue
+        if action.what == REMOVED:
+            removed.add(task_id)
+        elif action.what.startswith(STARTED):
+            removed.discard(task_id)
+    return removed
 
 
 def _read(client: KazooClient, path: str) -> Action | None:

@@ -40,6 +40,8 @@ NODES = f"{ROOT}/node"
 TAKING, DRAINED = "WORKING", "SUSPEND"
 ENVIRONMENT = "environment"
 VERSION = "version"
+ONE_VERSION = "end all nodes, then start them with one version"
+"""What to do where `mixed_versions` says something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +247,7 @@ def mixed_versions(versions: Mapping[str, str]) -> str:
     )
     return (
         f"the running nodes have several versions of cdcbus ({named}), and an older one takes "
-        "tasks without what only a newer one knows of them: end all nodes, then start them with "
-        "one version"
+        "tasks without what only a newer one knows of them"
     )
 
 

@@ -19,7 +19,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo, mixed_versions
+from cdcbus.tasks.zookeeper.node_registry import ONE_VERSION, BusNodes, NodeInfo, mixed_versions
 from cdcbus.tasks.zookeeper.status import status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -132,7 +132,7 @@ def list_nodes(as_json: bool, bus: BusSettings) -> None:
         heading = ("node", "state", "swimlanes", "tasks", "host", "version", "health")
         print_table(heading, list(map(_row, infos)))
         if mixed := mixed_versions({each.node_id: each.version for each in infos if each.is_there}):
-            click.echo(f"warning: {mixed}", err=True)
+            click.echo(f"warning: {mixed}: {ONE_VERSION}", err=True)
     else:
         click.echo(f"no node has ever run at {bus.zookeeper}; start one: cdcbus node run", err=True)
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
@@ -25,6 +25,7 @@ from cdcbus.plugins.errors import (
     PositionUnavailable,
 )
 from cdcbus.plugins.positions import kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.tasks.open_record import OpenRecord
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.connection import (
     LOST,
@@ -58,30 +59,14 @@ def history_path(task_id: str, swimlane: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One position that was set: when (UTC), by whom, with which command. `others`: members that
-    only another version of cdcbus knows."""
+class Change(OpenRecord):
+    """One position that was set: when (UTC), by whom, with which command."""
 
     at: str
     by: str
     how: str
     before: str | None
     after: str
-    others: Mapping[str, Any] = field(default_factory=dict, compare=False)
-
-    def to_fields(self) -> dict[str, Any]:
-        """The change as JSON fields."""
-        known = asdict(self)
-        return {**known.pop("others"), **known}
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Change:
-        """Reads the output of `to_fields`. Raises AttributeError, TypeError."""
-        known = {name: fields[name] for name in _KNOWN & fields.keys()}
-        return cls(**known, others={name: fields[name] for name in fields.keys() - _KNOWN})
-
-
-_KNOWN: Final = frozenset(("at", "by", "how", "before", "after"))
 
 
 @dataclass(frozen=True, slots=True)
