@@ -54,12 +54,13 @@ _BEGINS = {*_HAS_GTID, BINLOG.ANONYMOUS_GTID_LOG_EVENT}
 
 
 class Begin(NamedTuple):
-    """Where a transaction begins, and when it was committed: in whole seconds if the server does
-    not say more."""
+    """Where a transaction begins, and when it was committed: less than `span_ms` after
+    `commit_ms`."""
 
     file: str
     pos: int
     commit_ms: int
+    span_ms: int
 
 
 class Binlog:
@@ -149,13 +150,14 @@ class Binlog:
         PositionLost."""
         second_ms = epoch_ms - epoch_ms % 1000
 
-        def is_wanted(begin: Begin) -> bool:
-            is_in_seconds = begin.commit_ms % 1000 == 0
-            return begin.commit_ms >= (second_ms if is_in_seconds else epoch_ms)
-
         first = self._file_before(epoch_ms, second_ms)
         end = self.latest()
-        return self._first(BinlogPosition(first, FIRST_EVENT), end, is_wanted), end
+        begin = self._first(
+            BinlogPosition(first, FIRST_EVENT),
+            end,
+            lambda begin: begin.commit_ms + begin.span_ms > epoch_ms,
+        )
+        return begin, end
 
     def _file_before(self, epoch_ms: int, second_ms: int) -> str:
         """The last file of which it is known that transactions in those before it are older than
@@ -635,8 +637,11 @@ def _begin_of(event: bytes, body: bytes, end: BinlogCoordinates) -> Begin | None
     timestamp, kind, _, length, _, _ = HEADER.unpack_from(event)
     if kind not in _BEGINS:
         return None
-    # the header's time is in whole seconds
-    return Begin(end.file, end.pos - length, _commit_ms(kind, body) or timestamp * 1000)
+    # The header's time is in whole seconds.
+    commit_ms, span_ms = _commit_ms(kind, body), 1
+    if not commit_ms:
+        commit_ms, span_ms = timestamp * 1000, 1000
+    return Begin(end.file, end.pos - length, commit_ms, span_ms)
 
 
 def _commit_ms(kind: int, body: bytes) -> int:

@@ -82,7 +82,7 @@ def test_a_transaction_behind_4_gb_begins_where_it_does(
     begins: list[Begin] = []
     start, end = BinlogPosition(FILE, 4), BinlogPosition(FILE, pos + 40)
     assert Sent([events])._first(start, end, begins.append) is None  # type: ignore[arg-type]
-    assert begins == [Begin(FILE, 260, 1000), Begin(FILE, pos, 1000)]
+    assert begins == [Begin(FILE, 260, 1000, 1000), Begin(FILE, pos, 1000, 1000)]
 
 
 def test_a_damaged_event_stops_a_search_and_leaves_the_gtids_before_a_place_unknown() -> None:
@@ -219,6 +219,7 @@ class Behind(Sent):
     """A server whose clock is ten minutes behind; it was made the source at 30:00 by the other
     one's clock, at 20:00 by its own, and has begun a file since."""
 
+    span_ms = 1
     files = {
         "b.1": (ms(0), [ms(10), ms(29, 30), ms(30), ms(20, 10)]),
         "b.2": (ms(22), [ms(22, 5), ms(24)]),
@@ -245,7 +246,7 @@ class Behind(Sent):
     ) -> Begin | None:
         for file in self._file_names()[self._file_names().index(start.file) :]:
             for number, commit_ms in enumerate(self.files[file][1]):
-                if is_wanted(begin := Begin(file, number, commit_ms)):
+                if is_wanted(begin := Begin(file, number, commit_ms, self.span_ms)):
                     return begin
         return None
 
@@ -259,6 +260,18 @@ def test_what_a_server_whose_clock_is_behind_has_committed_itself_is_not_left_ou
     binlog = Behind([], "9.4.0")
     # 29:00 less the ten minutes: the first transaction since is in the older file
     assert binlog.from_time(ms(30), ms(1)) == BinlogPosition("b.1", 1)
+
+
+@pytest.mark.parametrize(("span_ms", "expected"), [(1, ("b.2", 1)), (1000, ("b.2", 0))])
+def test_only_a_time_that_is_known_in_whole_seconds_stands_for_its_second(
+    monkeypatch: pytest.MonkeyPatch, span_ms: int, expected: tuple[str, int]
+) -> None:
+    monkeypatch.setattr(servers, "now_ms", lambda _: ms(40))
+    binlog = Behind([], "9.4.0")
+    binlog.files = {"b.2": binlog.files["b.2"]}
+    binlog.span_ms = span_ms
+    assert binlog.at_time(ms(22, 5)) == BinlogPosition("b.2", 0)
+    assert binlog.at_time(ms(22, 5) + 1) == BinlogPosition(*expected)
 
 
 def test_a_gap_before_the_oldest_file_is_not_hidden_by_a_clock_that_is_behind(
