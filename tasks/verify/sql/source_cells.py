@@ -48,7 +48,8 @@ def selected(column: TableColumn, name: str) -> tuple[str, Read]:
         # with all digits, and the sign of a zero, which + 0 would drop
         return f"{name} * 1e0", lambda raw: single(struct.pack("<f", float(raw)), 0)[0]
     if kind == "double":
-        return name, lambda raw: repr(float(raw))
+        # Also of a DOUBLE(20,5), which would be rounded.
+        return f"{name} * 1e0", lambda raw: repr(float(raw))
     # + 0 makes a number of the bits, and takes the padding off.
     if kind == "bit" or column.has_zerofill:
         return f"{name} + 0", _plain
