@@ -135,6 +135,9 @@ class Watched:
 
     def look(self) -> None:
         """Asks, and compares the answer; again where it is doubted."""
+        # An answer that is on its way is of before.
+        if self.watch._looking is not None:
+            self.watch._looking[0].join()
         self.watch.look()
         for _ in range(CONFIRMING_ANSWERS + 1):
             if self.watch._looking is not None:
