@@ -249,9 +249,10 @@ class KafkaWriter(ABC, Generic[Large]):
             remedy = f"it refuses the login ({self._refusals.reason}): {NEW_LOGIN}"
         self._acknowledgements.wait(queued, remedy)
 
-    @property
-    def is_acknowledged(self) -> bool:
-        """Whether Kafka has everything that was sent."""
+    def has_sent_all(self) -> bool:
+        """Whether Kafka has everything that was sent. Raises BusRejected, BusUnavailable."""
+        # The client also counts what it has to say, such as statistics, until it is served.
+        self._served(self.client.poll, 0)
         has_failed = self._failed or self._failure or self._refused or self._has_dropped
         return not has_failed and not len(self.client)
 

@@ -129,7 +129,8 @@ class Acknowledgements:
                 self._confirmed = self._publisher.sent
 
     def acknowledged(self) -> int:
-        return self._publisher.sent - len(self._publisher.client)
+        # The client also counts what it has to say, such as statistics.
+        return max(self._confirmed, self._publisher.sent - len(self._publisher.client))
 
     def confirmed(self) -> int:
         return self._confirmed

@@ -97,7 +97,7 @@ class _Look:
 
 
 class LogWatch:
-    """Counts what is sent; from `begin` on also compares. `is_acknowledged`: whether Kafka has
+    """Counts what is sent; from `begin` on also compares. `has_sent_all`: whether Kafka has
     everything that was sent. Queries run on a thread of their own, so that no record waits for
     them, except for the first of a topic."""
 
@@ -105,12 +105,12 @@ class LogWatch:
         self,
         config: PublishConfig,
         connecting: Mapping[str, str],
-        is_acknowledged: Callable[[], bool],
+        has_sent_all: Callable[[], bool],
         stop: Event,
     ) -> None:
         self._config = config
         self._admin = CurrentAdmin({**connecting, "bootstrap.servers": config.servers})
-        self._is_acknowledged = is_acknowledged
+        self._has_sent_all = has_sent_all
         self._stop = stop
         self._has_begun = False
         self._logs: dict[str, _Log] = {}
@@ -217,7 +217,7 @@ class LogWatch:
     def look(self) -> None:
         """Compares what Kafka has answered, and asks again when it is time. Must be called about
         once a second. Raises RecordsLost."""
-        if self._is_acknowledged():
+        if self._has_sent_all():
             self._acknowledge()
         if self._looking is not None:
             thread, look = self._looking

@@ -116,7 +116,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._limits_of: dict[str, RecordLimits] = {}
         self._code = 0  # columns for which the routes have writers and code
         self.tables: dict[TableId, Counter[Op]] = {}
-        self.logs = LogWatch(config, self.connecting, lambda: self.is_acknowledged, stop)
+        self.logs = LogWatch(config, self.connecting, self.has_sent_all, stop)
         self._row = 0  # the next row's number in its transaction
         self._is_prompt = not _LINGER & config.kafka_options.keys()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import current_thread
+from threading import Event, current_thread
 from typing import Any
 
 import pytest
@@ -16,14 +16,20 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
 from cdcbus.plugins.errors import BusRejected, PositionUnavailable, RecordsLost
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import DdlConfig
 from cdcbus.producer.publish import log_watch
+from cdcbus.producer.publish.delivery import Acknowledgements
+from cdcbus.producer.publish.publisher import KafkaPublisher
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, high_watermark
 from tests.support.servers.private_broker import private_broker
 from tests.support.topics.committed import committed_canal
 from tests.support.topics.new_topics import create_topics
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -139,6 +145,23 @@ def test_a_task_notices_at_its_start_what_kafka_has_lost_meanwhile(
         ):
             running.ends()
         assert not committed_canal(broker.address, name)
+
+
+def test_what_the_client_has_to_say_does_not_hide_that_all_is_acknowledged(
+    kafka: str, make_topic: Callable[..., str], name: str
+) -> None:
+    """Its statistics, which come each second, wait while there is nothing to send."""
+    config = PublishConfig(kafka, make_topic(name), "canalRow")
+    with KafkaPublisher(config, make_converter("canalRow"), Event()) as publisher:
+        publisher.logs.begin({})
+        delivered = Acknowledgements(publisher)
+        publisher._produce(name, [Record(key=b"1", value=b"{}")])
+        delivered.reached(BinlogPosition("f", 4), lambda: False)
+        assert delivered.published()
+        wait_until(lambda: len(publisher.client) > 0, "statistics")
+        assert delivered.acknowledged() == 1
+        publisher.logs.look()
+        assert publisher.logs.noted()[name].records == 1
 
 
 def test_records_in_partitions_that_were_added_meanwhile_are_not_missed(
