@@ -18,6 +18,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 from rich.console import Console
 
@@ -28,6 +30,7 @@ from cdcbus.plugins.task_status import State
 from tests.support.clusters import bulk_gear
 from tests.support.clusters.spark_cluster import SETTINGS, executors
 from tests.support.processes.bus import Bus, Run, fetch_text, load_text, open_bus, postgresql_schema
+from tests.support.topics.new_topics import create_topics
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -114,7 +117,6 @@ def cluster(
     source: Database,
     source_cursor: Cursor,
     name: str,
-    make_topic: Callable[..., str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Cluster]:
@@ -122,7 +124,7 @@ def cluster(
     password = stack.postgresql.password
     monkeypatch.setenv("SOURCE_PASSWORD", source.password)
     monkeypatch.setenv("TARGET_PASSWORD", password)
-    make_topic(name, 2)
+    create_topics(AdminClient({"bootstrap.servers": stack.kafka}), NewTopic(name, 2, 1))
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     # one executor on each worker
     settings = SETTINGS.format(master=stack.spark, cores=len(WORKERS))
