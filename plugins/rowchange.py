@@ -71,11 +71,18 @@ class Column:
     unclear: Unclear = Unclear.NOTHING
     # The type is only one that holds all of the source's, whose own the wire format does not name.
     is_bound: bool = False
+    # The source's own then holds at least what this type does; empty where that is not known.
+    least: str = ""
 
     @property
     def own_type(self) -> str:
         """The type that it has at the source; empty where the wire format does not name it."""
         return "" if self.is_bound else self.mysql_type
+
+    @property
+    def least_type(self) -> str:
+        """A type that holds no more than the one at the source; empty where none is known."""
+        return self.least if self.is_bound else self.mysql_type
 
     @property
     def is_binary(self) -> bool:

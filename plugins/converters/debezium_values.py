@@ -28,11 +28,13 @@ _ZONED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:
 class FieldType(NamedTuple):
     """What a field's schema says of its column. `mysql_type`: as close as the schema allows;
     `is_bound`: the column's own may hold less, as a VARCHAR and a CHAR have one schema, and so have
-    DATETIME(0) and DATETIME(3). `decode` reads its values."""
+    DATETIME(0) and DATETIME(3); but at least what `least` does, if that is known. `decode` reads
+    its values."""
 
     mysql_type: str
     decode: Decode
     is_bound: bool = False
+    least: str = ""
 
 
 def column_type(field: Mapping[str, Any]) -> FieldType:
@@ -45,7 +47,8 @@ def column_type(field: Mapping[str, Any]) -> FieldType:
         type_ = f"decimal({precision or 65},{scale})"
         return FieldType(type_, partial(_decimal, scale=scale), not precision)
     if name == "io.debezium.data.Bits":
-        return FieldType(f"bit({parameters.get('length') or 64})", _bits)
+        length = int(parameters.get("length") or 0)
+        return FieldType(f"bit({length or 64})", _bits, not length)
     if name == "io.debezium.data.Enum":
         labels = _LABEL_END.split(str(parameters.get("allowed") or ""))
         escaped = frozenset(label for label in labels if _COMMA in label)
@@ -179,19 +182,23 @@ _MILLIS, _MICROS, _NANOS = 10**3, 10**6, 10**9
 _PLAIN: dict[str, FieldType] = {
     "int8": FieldType("tinyint", _integer, is_bound=True),
     "int16": FieldType("smallint", _integer, is_bound=True),
-    "int32": FieldType("int", _integer, is_bound=True),
-    "int64": FieldType("bigint", _integer, is_bound=True),
+    # Also a SMALLINT UNSIGNED, and an INT UNSIGNED.
+    "int32": FieldType("int", _integer, is_bound=True, least="smallint unsigned"),
+    "int64": FieldType("bigint", _integer, is_bound=True, least="int unsigned"),
     "float": FieldType("float", _float),
     "float32": FieldType("float", _float),
-    # Also a DECIMAL, with decimal.handling.mode=double.
+    # Also a FLOAT(7,2), and a DECIMAL with decimal.handling.mode=double.
     "double": FieldType("double", _float, is_bound=True),
     "float64": FieldType("double", _float, is_bound=True),
-    "boolean": FieldType("tinyint(1)", _boolean),
+    # Also a BIT(1), and a TINYINT(1) UNSIGNED.
+    "boolean": FieldType("tinyint(1)", _boolean, is_bound=True),
     "string": FieldType("longtext", _text, is_bound=True),
     "bytes": FieldType("longblob", _bytes, is_bound=True),
 }
 _MILLI_TIME = FieldType("time(3)", partial(_time, per_second=_MILLIS), is_bound=True)
-_MILLI_STAMP = FieldType("datetime(3)", partial(_timestamp, per_second=_MILLIS), is_bound=True)
+_MILLI_STAMP = FieldType(
+    "datetime(3)", partial(_timestamp, per_second=_MILLIS), is_bound=True, least="datetime"
+)
 _NAMED: dict[str, FieldType] = {
     "io.debezium.data.EnumSet": FieldType("longtext", _text, is_bound=True),
     "io.debezium.data.Json": FieldType("json", _text),
@@ -214,14 +221,19 @@ _NAMED: dict[str, FieldType] = {
     ),
     "io.debezium.time.Timestamp": _MILLI_STAMP,
     "org.apache.kafka.connect.data.Timestamp": _MILLI_STAMP,
+    # By default fewer digits come as Timestamp.
     "io.debezium.time.MicroTimestamp": FieldType(
-        "datetime(6)", partial(_timestamp, per_second=_MICROS), is_bound=True
+        "datetime(6)", partial(_timestamp, per_second=_MICROS), is_bound=True, least="datetime(4)"
     ),
     "io.debezium.time.NanoTimestamp": FieldType(
-        "datetime(6)", partial(_timestamp, per_second=_NANOS), is_bound=True
+        "datetime(6)", partial(_timestamp, per_second=_NANOS), is_bound=True, least="datetime"
     ),
-    "io.debezium.time.ZonedTimestamp": FieldType("timestamp(6)", _zoned, is_bound=True),
+    "io.debezium.time.ZonedTimestamp": FieldType(
+        "timestamp(6)", _zoned, is_bound=True, least="timestamp"
+    ),
     "io.debezium.time.IsoDate": FieldType("date", _iso),
     "io.debezium.time.IsoTime": FieldType("time(6)", _iso, is_bound=True),
-    "io.debezium.time.IsoTimestamp": FieldType("datetime(6)", _iso, is_bound=True),
+    "io.debezium.time.IsoTimestamp": FieldType(
+        "datetime(6)", _iso, is_bound=True, least="datetime"
+    ),
 }

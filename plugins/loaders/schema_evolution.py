@@ -49,17 +49,21 @@ def lacking(table: TargetTable, columns: Sequence[Column]) -> list[Column]:
 
 
 def too_narrow(table: TargetTable, columns: Sequence[Column]) -> dict[str, str]:
-    """The table's columns that are too narrow for the source's, each with a type that is wide
-    enough."""
+    """The table's columns that are surely too narrow for the source's, each with a type that is
+    wide enough."""
     # an exact match takes precedence over one that differs in case
     spelled = {name.lower(): name for name in table.columns}
     spelled.update(zip(table.columns, table.columns, strict=True))
     found: dict[str, str] = {}
     for column in columns:
         name = spelled.get(column.name) or spelled.get(column.name.lower())
-        if name is None or not TYPE.fullmatch(column.mysql_type):
+        if name is None or not TYPE.fullmatch(column.least_type):
             continue
-        wider = WIDER[table.dialect](table.columns[name], _Type(column.mysql_type))
+        own, widened = table.columns[name], WIDER[table.dialect]
+        # A type that is only a bound says how wide is enough, not what is too narrow.
+        if widened(own, _Type(column.least_type)) is None:
+            continue
+        wider = widened(own, _Type(column.mysql_type))
         if wider is not None:
             found[name] = wider
     return found

@@ -191,7 +191,12 @@ class JdbcBatch:
             with database.begun(f"new column {column.name} of table {table.id}") as connection:
                 run_plain(connection, sql)
             LOG.warning(
-                "task %s: loader.schemaChange=evolve has changed the target: %s", self._task_id, sql
+                "task %s: loader.schemaChange=evolve has changed the target: %s%s",
+                self._task_id,
+                sql,
+                "; records do not name the source's type, which may hold less"
+                if column.is_bound
+                else "",
             )
             if self._has_rows(table):
                 self._warn_of_old_rows(table, column.name)

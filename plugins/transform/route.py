@@ -98,17 +98,14 @@ class Route:
             name = self.wanted(column.name)
             if name is None or name.lower() in computed:
                 continue
-            mysql_type = column.mysql_type
-            unclear = column.unclear
+            written = replace(column, name=name)
             mask = self.rule.masks.get(column.name.lower())
             if mask:
                 # A masked cell is not ambiguous.
-                unclear = Unclear.NOTHING
+                written = replace(written, unclear=Unclear.NOTHING)
                 if mask.kind == "hash":
-                    mysql_type = "char(64)"
-            columns[column.name] = replace(
-                column, name=name, mysql_type=mysql_type, unclear=unclear
-            )
+                    written = replace(written, mysql_type="char(64)", is_bound=False)
+            columns[column.name] = written
         return columns
 
     def _computed_columns(self) -> list[Column]:

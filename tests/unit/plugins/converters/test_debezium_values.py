@@ -19,14 +19,14 @@ from cdcbus.plugins.converters.debezium_values import column_type
 def test_commas_in_labels_of_an_enum_are_as_in_the_table(
     allowed: str, value: str, expected: str
 ) -> None:
-    type_, decode, _ = column_type(
+    type_, decode, *_ = column_type(
         {"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": allowed}}
     )
     assert (type_, decode(value)) == ("longtext", expected)
 
 
 def test_a_label_that_is_no_text_is_refused() -> None:
-    _, decode, _ = column_type({"type": "string", "name": "io.debezium.data.Enum"})
+    _, decode, *_ = column_type({"type": "string", "name": "io.debezium.data.Enum"})
     with pytest.raises((ValueError, TypeError)):
         decode(7)
 
@@ -37,11 +37,17 @@ def test_a_label_that_is_no_text_is_refused() -> None:
         ({"type": "int64"}, True),
         ({"type": "float32"}, False),
         ({"type": "double"}, True),
+        ({"type": "boolean"}, True),
         ({"type": "string"}, True),
         ({"type": "bytes"}, True),
         ({"type": "int32", "name": "io.debezium.time.Date"}, False),
         ({"type": "int64", "name": "io.debezium.time.Timestamp"}, True),
         ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, True),
+        ({"type": "bytes", "name": "io.debezium.data.Bits"}, True),
+        (
+            {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "9"}},
+            False,
+        ),
         (
             {
                 "type": "bytes",

@@ -5,12 +5,15 @@ import re
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.converters.debezium_values import column_type
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
 
 
-def wider(dialect: str, target: str, source: str) -> str | None:
+def wider(dialect: str, target: str, source: str | Column) -> str | None:
     """`target`: a type with its length and scale, as `numeric(9,2)`; in MySQL as it is declared."""
+    if isinstance(source, str):
+        source = Column("NAME", source)
     match = re.fullmatch(r"([^(]+)(?:\(([0-9]+)(?:,([0-9]+))?\))?(.*)", target)
     assert match
     name = match[1]
@@ -23,7 +26,7 @@ def wider(dialect: str, target: str, source: str) -> str | None:
         name = target
     column = TargetColumn("Name", name, length, scale=scale, declared=declared)
     table = TargetTable(TableId("shop", "t"), {"Name": column}, (), dialect=dialect)
-    return too_narrow(table, [Column("NAME", source)]).get("Name")
+    return too_narrow(table, [source]).get("Name")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,51 @@ def test_mysql(target: str, source: str, expected: str | None) -> None:
 )
 def test_oracle(target: str, source: str, expected: str | None) -> None:
     assert wider("oracle", target, source) == expected
+
+
+@pytest.mark.parametrize(
+    ("dialect", "target", "type_", "name", "expected"),
+    [
+        ("mysql", "char(36)", "string", "", None),
+        ("mysql", "varbinary(9)", "bytes", "", None),
+        ("mysql", "tinyint", "int16", "", None),
+        ("mysql", "tinyint unsigned", "int16", "", None),
+        ("mysql", "smallint unsigned", "int32", "", None),
+        ("mysql", "mediumint", "int32", "", None),
+        ("mysql", "smallint", "int32", "", "int"),
+        ("mysql", "int unsigned", "int64", "", None),
+        ("mysql", "int", "int64", "", "bigint"),
+        ("mysql", "decimal(9,2)", "double", "", None),
+        ("mysql", "float", "double", "", None),
+        ("mysql", "tinyint unsigned", "boolean", "", None),
+        ("mysql", "datetime", "int64", "io.debezium.time.Timestamp", None),
+        ("mysql", "datetime(3)", "int64", "io.debezium.time.MicroTimestamp", "datetime(6)"),
+        ("mysql", "timestamp", "string", "io.debezium.time.ZonedTimestamp", None),
+        ("mysql", "time", "int64", "io.debezium.time.MicroTime", None),
+        ("mysql", "date", "int64", "io.debezium.time.Timestamp", "datetime(3)"),
+        ("postgresql", "bpchar(36)", "string", "", None),
+        ("postgresql", "integer", "int64", "", "bigint"),
+        ("postgresql", "smallint", "int16", "", None),
+        (
+            "postgresql",
+            "timestamp without time zone(0)",
+            "int64",
+            "io.debezium.time.Timestamp",
+            None,
+        ),
+        ("postgresql", "date", "string", "io.debezium.time.IsoTimestamp", "timestamp(6)"),
+        ("oracle", "VARCHAR2(36)", "string", "", None),
+        ("oracle", "NUMBER(5,0)", "int64", "", "NUMBER(19,0)"),
+        ("oracle", "NUMBER(10,0)", "int64", "", None),
+        ("oracle", "DATE", "int64", "io.debezium.time.Timestamp", None),
+    ],
+)
+def test_of_a_type_that_a_schema_has_for_several_only_what_is_sure_is_widened(
+    dialect: str, target: str, type_: str, name: str, expected: str | None
+) -> None:
+    mysql_type, _, is_bound, least = column_type({"type": type_, "name": name})
+    source = Column("NAME", mysql_type, is_bound=is_bound, least=least)
+    assert wider(dialect, target, source) == expected
 
 
 def test_a_column_is_lacking_that_is_there_in_no_spelling() -> None:

@@ -456,6 +456,13 @@ def test_cells_are_masked_before_and_after() -> None:
     )
 
 
+def test_the_type_of_a_hash_is_known_also_where_that_of_the_source_is_only_a_bound() -> None:
+    source = Table(SOURCE.id, (Column("ID", "longtext", is_bound=True),), ())
+    rule = MapperRule(masks={"id": read_mask("hash")})
+    (column,) = Mapper([rule]).routes(SOURCE.id)[0].columns(source)
+    assert column.own_type == "char(64)"
+
+
 def test_a_key_may_be_hashed_but_not_cut() -> None:
     table = target("id", "note", "extra")
     hashed = map_row(
