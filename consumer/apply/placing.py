@@ -196,7 +196,7 @@ def is_one_of_many(plan: Plan) -> bool:
             continue
         own = plan.target.columns[name]
         # By the types: the first record seen may be the newer of two that spell one key.
-        if holds_less(own, column.own_type) or is_spelled_freely(own, column.mysql_type):
+        if holds_less(own, column.own_type) or is_spelled_freely(own, column.own_type):
             return True
     return False
 

@@ -68,9 +68,10 @@ def test_a_row_whose_key_changes_was_in_another_partition(key: bytes, old: str) 
     assert Placing().is_row_by_key(plan(), b"Orders", change)
 
 
-def plan_of(source_type: str, target_type: str) -> Plan:
+def plan_of(source_type: str, target_type: str, *, is_bound: bool = False) -> Plan:
     [route] = Mapper(()).routes(ORDERS.id)
-    source = replace(ORDERS, columns=(Column("id", source_type), Column("a", "int")))
+    id_ = Column("id", source_type, is_bound=is_bound)
+    source = replace(ORDERS, columns=(id_, Column("a", "int")))
     columns = {"id": TargetColumn("id", target_type), "a": TargetColumn("a", "integer")}
     return route.plan(source, TargetTable(ORDERS.id, columns, ("id",)))
 
@@ -96,6 +97,18 @@ def test_rows_whose_key_can_be_spelled_in_several_ways_are_in_several_partitions
     assert Placing().is_row_by_key(made, b"17_", change) is is_by_key
     image = {"id": pa.array(["17"]), "a": pa.array(["9"])}
     assert Placing().is_by_key(made, pa.array([b"17_"]), image) is is_by_key
+
+
+@pytest.mark.parametrize(
+    ("target", "is_by_key"), [("numeric", True), ("timestamp", True), ("uuid", False)]
+)
+def test_a_text_of_a_schema_can_be_a_number_that_its_writer_spells_in_one_way(
+    target: str, is_by_key: bool
+) -> None:
+    """Of a DECIMAL, Debezium makes a text where decimal.handling.mode=string."""
+    change = RowChange(ORDERS, Op.INSERT, None, {"id": "17.50", "a": "9"})
+    made = plan_of("longtext", target, is_bound=True)
+    assert Placing().is_row_by_key(made, b'{"id":"17.50"}', change) is is_by_key
 
 
 def scattered_by(
