@@ -241,9 +241,9 @@ def _alter(table: TargetTable, columns: Sequence[Column], names: Sequence[str]) 
     # By name, as two source columns may go to one.
     added = {}
     for column, name in zip(columns, names, strict=True):
-        added[name] = Column(name, column.mysql_type, column.sql_type)
+        added[name] = replace(column, name=name)
     statement = add_columns(table, list(added.values())) + ";"
-    untyped = [column.name for column in columns if not column.mysql_type]
+    untyped = [column.name for column in columns if not column.own_type]
     if not untyped:
         return statement
     if len(columns) == 1:

@@ -90,8 +90,9 @@ def test_a_column_that_the_target_lacks_is_told_with_the_statement_that_adds_it(
     ]
 
 
-def test_a_form_without_types_says_so() -> None:
-    ((_, _, remedy),) = odd(look(sample(ID, Column("NOTE")), target("id")))
+@pytest.mark.parametrize("note", [Column("NOTE"), Column("NOTE", "longtext", is_bound=True)])
+def test_a_form_without_types_says_so(note: Column) -> None:
+    ((_, _, remedy),) = odd(look(sample(ID, note), target("id")))
     assert remedy.startswith(
         'ALTER TABLE "copy"."orders" ADD COLUMN "NOTE" text; with the type that it has at the '
         "source; or rename"
