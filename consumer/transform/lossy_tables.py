@@ -51,9 +51,9 @@ def _is_beyond(name: str, plan: Plan) -> bool:
 
 
 def describe_cut_cells(source: TableId, target: TargetTable, columns: Iterable[Column]) -> str:
-    """Which of the source's columns, under their target names, lose digits: the rest of a sentence
-    that begins with the target table; empty without any. Columns of its key are left out: their
-    rows are refused."""
+    """Which of the source's columns, under their target names, surely lose digits: the rest of a
+    sentence that begins with the target table; empty without any. Columns of its key are left out:
+    their rows are refused."""
     cut: list[str] = []
     for column in columns:
         name = any_case(target.columns, column.name)
@@ -62,8 +62,9 @@ def describe_cut_cells(source: TableId, target: TargetTable, columns: Iterable[C
         own = target.columns[name]
         # PostgreSQL takes no fraction for a whole number.
         is_refused = target.dialect == "postgresql" and own.type in WHOLE
-        if holds_less(own, column.own_type) and not is_refused:
-            cut.append(f"{name} ({column.mysql_type})")
+        if holds_less(own, column.least_type) and not is_refused:
+            at_most = "up to " if column.is_bound else ""
+            cut.append(f"{name} ({at_most}{column.mysql_type})")
     if not cut:
         return ""
     return (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.converters.debezium_values import column_type as field_type
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.time_zone import read_zone
@@ -293,6 +294,43 @@ def test_cells_of_which_the_target_keeps_less_are_a_warning() -> None:
     assert outcome == "warning"
     assert text.endswith("of cells of SHOP.ORDERS: name (datetime)")
     assert "verify --repair" in remedy
+
+
+@pytest.mark.parametrize(
+    ("type_", "length", "field", "expected"),
+    [
+        ("date", None, {"type": "int64", "name": "io.debezium.time.Timestamp"}, "datetime(3)"),
+        (
+            "datetime",
+            3,
+            {"type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+            "datetime(6)",
+        ),
+        ("datetime", 4, {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, ""),
+        ("datetime", 0, {"type": "int64", "name": "io.debezium.time.Timestamp"}, ""),
+        ("timestamp", 0, {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, ""),
+        ("float", None, {"type": "int64"}, "bigint"),
+        ("float", None, {"type": "int32"}, ""),
+        ("float", None, {"type": "double"}, ""),
+        ("decimal", 9, {"type": "double"}, ""),
+        ("char", 36, {"type": "string"}, ""),
+    ],
+)
+def test_of_a_type_that_is_only_a_bound_sure_losses_are_a_warning(
+    type_: str, length: int | None, field: dict[str, str], expected: str
+) -> None:
+    mysql_type, _, is_bound, least = field_type(field)
+    source = Column("NAME", mysql_type, is_bound=is_bound, least=least)
+    columns = {
+        "id": TargetColumn("id", "int", declared="int"),
+        "name": TargetColumn(
+            "name", type_, length, scale=2 if type_ == "decimal" else None, declared=type_
+        ),
+    }
+    table = TargetTable(TableId("copy", "orders"), columns, ("id",), dialect="mysql")
+    found = odd(look(sample(Column("ID", "int"), source, key=("ID",)), table))
+    named = [text.partition("SHOP.ORDERS: ")[2] for _, text, _ in found]
+    assert named == ([f"name (up to {expected})"] if expected else [])
 
 
 @pytest.mark.parametrize(
