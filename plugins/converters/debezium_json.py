@@ -127,8 +127,15 @@ def _columns(schema: bytes) -> _Columns | None:
             name = str(field["field"])
             column = Column(name)
             try:
-                mysql_type, decode[name], is_bound, least = column_type(field)
-                column = Column(name, mysql_type, is_bound=is_bound, least=least)
+                found = column_type(field)
+                decode[name] = found.decode
+                column = Column(
+                    name,
+                    found.mysql_type,
+                    unclear=found.unclear,
+                    is_bound=found.is_bound,
+                    least=found.least,
+                )
             except (KeyError, ValueError):
                 unknown[name] = str(field.get("name") or field.get("type"))
             columns.append(column)

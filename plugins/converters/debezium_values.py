@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cdcbus.plugins.converters.json_cells import Number, cell_text
-from cdcbus.plugins.rowchange import Cell
+from cdcbus.plugins.rowchange import Cell, Unclear
 
 # Raises ValueError, TypeError, KeyError or OverflowError for a value that is not of the type.
 Decode = Callable[[Any], Cell]
@@ -35,6 +35,7 @@ class FieldType(NamedTuple):
     decode: Decode
     is_bound: bool = False
     least: str = ""
+    unclear: Unclear = Unclear.NOTHING
 
 
 def column_type(field: Mapping[str, Any]) -> FieldType:
@@ -192,7 +193,8 @@ _PLAIN: dict[str, FieldType] = {
     "float64": FieldType("double", _float, is_bound=True),
     # Also a BIT(1), and a TINYINT(1) UNSIGNED.
     "boolean": FieldType("tinyint(1)", _boolean, is_bound=True),
-    "string": FieldType("longtext", _text, is_bound=True),
+    # Also bytes, with any binary.handling.mode but its default.
+    "string": FieldType("longtext", _text, is_bound=True, unclear=Unclear.BYTES),
     "bytes": FieldType("longblob", _bytes, is_bound=True),
 }
 _MILLI_TIME = FieldType("time(3)", partial(_time, per_second=_MILLIS), is_bound=True)
@@ -202,6 +204,7 @@ _MILLI_STAMP = FieldType(
 _NAMED: dict[str, FieldType] = {
     "io.debezium.data.EnumSet": FieldType("longtext", _text, is_bound=True),
     "io.debezium.data.Json": FieldType("json", _text),
+    "io.debezium.data.Uuid": FieldType("uuid", _text),
     "io.debezium.data.Xml": FieldType("longtext", _text, is_bound=True),
     "io.debezium.data.VariableScaleDecimal": FieldType(
         "decimal(65,30)", _variable_scale, is_bound=True

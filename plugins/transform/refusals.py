@@ -35,11 +35,16 @@ def refuse_unclear(
         if unclear not in column.unclear or not types.match(kind):
             continue
         remedy = "leave it out with mapper[i].ignore"
+        form = "without its type"
         # Debezium's is the only format without types that can be configured to send them.
         if Unclear.BITS in column.unclear:
             remedy = f"send the types too (value.converter.schemas.enable=true), or {remedy}"
+        # Its schema has one type for texts and for bytes that it has made a text of.
+        elif column.mysql_type:
+            form = "as text"
+            remedy = f"set binary.handling.mode=bytes at Debezium's connector, or {remedy}"
         raise ConversionError(
-            f"column {name} of {source} comes without its type, so {meaning} cannot be told, "
+            f"column {name} of {source} comes {form}, so {meaning} cannot be told, "
             f"and column {found} of target table {target.id} is of type {kind}: {remedy}"
         )
 

@@ -14,7 +14,7 @@ import pytest
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.plugins.converters.debezium_json import DebeziumJson
-from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.errors import ConversionError, TargetRejected
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from tests.contract.target_server import TargetServer
@@ -89,3 +89,27 @@ def test_evolve_widens_only_what_is_surely_too_narrow(
     assert server.rows("SELECT v, more FROM {schema}.t") == [(2**40, "x")]
     [added] = [text for text in caplog.messages if "ADD COLUMN" in text]
     assert added.endswith("; records do not name the source's type, which may hold less")
+
+
+def test_a_text_that_can_be_bytes_is_not_written_to_bytes(
+    server: TargetServer, task: LoadTask
+) -> None:
+    """binary.handling.mode=base64 or hex makes a text of them, which the schema does not tell."""
+    kind = "VARBINARY(9)" if server.quoted("a") == "`a`" else "BYTEA"
+    server.execute(f"CREATE TABLE {{schema}}.t (id INT PRIMARY KEY, v {kind})")
+    id_ = {"type": "int32"}
+    with applying(server, task) as applier:
+        with pytest.raises(ConversionError, match=r"comes as text, .* binary\.handling\.mode=bytes"):
+            apply(applier, inserted({"id": id_, "v": {"type": "string"}}, {"id": 1, "v": "AP8="}))
+        apply(applier, inserted({"id": id_, "v": {"type": "bytes"}}, {"id": 1, "v": "AP8="}))
+    assert server.rows("SELECT v FROM {schema}.t") == [(b"\x00\xff",)]
+
+
+def test_a_uuid_of_mariadb_is_taken(server: TargetServer, task: LoadTask) -> None:
+    kind = "CHAR(36)" if server.quoted("a") == "`a`" else "UUID"
+    server.execute(f"CREATE TABLE {{schema}}.t (id {kind} PRIMARY KEY)")
+    uuid = "6ccd780c-baba-1026-9564-5b8c656024db"
+    field = {"type": "string", "name": "io.debezium.data.Uuid"}
+    with applying(server, task) as applier:
+        apply(applier, inserted({"id": field}, {"id": uuid}))
+    assert [(str(id_),) for (id_,) in server.rows("SELECT id FROM {schema}.t")] == [(uuid,)]

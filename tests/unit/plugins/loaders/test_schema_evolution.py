@@ -201,7 +201,7 @@ def test_oracle(target: str, source: str, expected: str | None) -> None:
 def test_of_a_type_that_a_schema_has_for_several_only_what_is_sure_is_widened(
     dialect: str, target: str, type_: str, name: str, expected: str | None
 ) -> None:
-    mysql_type, _, is_bound, least = column_type({"type": type_, "name": name})
+    mysql_type, _, is_bound, least, _ = column_type({"type": type_, "name": name})
     source = Column("NAME", mysql_type, is_bound=is_bound, least=least)
     assert wider(dialect, target, source) == expected
 

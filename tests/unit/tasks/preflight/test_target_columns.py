@@ -319,7 +319,7 @@ def test_cells_of_which_the_target_keeps_less_are_a_warning() -> None:
 def test_of_a_type_that_is_only_a_bound_sure_losses_are_a_warning(
     type_: str, length: int | None, field: dict[str, str], expected: str
 ) -> None:
-    mysql_type, _, is_bound, least = field_type(field)
+    mysql_type, _, is_bound, least, _ = field_type(field)
     source = Column("NAME", mysql_type, is_bound=is_bound, least=least)
     columns = {
         "id": TargetColumn("id", "int", declared="int"),
