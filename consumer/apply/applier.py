@@ -8,7 +8,7 @@ its own, else row by row.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -35,6 +35,7 @@ from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader
 from cdcbus.plugins.errors import OffsetConflict
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.processor import Processor
 
 LOG = logging.getLogger(__name__)
@@ -163,6 +164,13 @@ class PartitionApplier:
         self._scattered.note_partitions([partition, *others])
         self._scattered.look_again()
         self._plans.look_again()
+
+    @property
+    def scattered(self) -> frozenset[TableId | None]:
+        return self._scattered.known
+
+    def add_scattered(self, known: Iterable[TableId | None]) -> None:
+        self._scattered.add_known(known)
 
     def let_go(self) -> None:
         """Expects others to delete rows; no connection belongs to a partition."""

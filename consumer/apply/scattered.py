@@ -68,6 +68,20 @@ class ScatteredTables:
         """Whether record keys have shown one of these tables to be scattered."""
         return not self._tables.isdisjoint(tables)
 
+    @property
+    def known(self) -> frozenset[TableId | None]:
+        """The tables that are known to be scattered; None stands for all."""
+        # A copy, as other partitions may add to it.
+        return frozenset([*self._tables.copy(), *([None] if self.are_all else [])])
+
+    def add_known(self, known: Iterable[TableId | None]) -> None:
+        """Treats as scattered from now on what another process does, whose `known` this is."""
+        for table in known:
+            if table is None:
+                self.are_all = True
+            else:
+                self._tables.add(table)
+
     def add_all(self, reason: str) -> None:
         """Treats all tables as scattered from now on. Raises TargetError."""
         if self._loader.scatter():

@@ -27,6 +27,7 @@ from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import BusUnavailable, PositionError, TargetUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
@@ -174,6 +175,10 @@ class BatchApplier:
         for last in self.progress.last.values():
             self._applier.arrivals.saw(last.came_ms)
         return self._applier.arrivals
+
+    def scattered_tables(self) -> frozenset[TableId | None]:
+        """See `Applier.scattered`."""
+        return self._applier.scattered
 
     def _save(self) -> None:
         self._log(is_due=True)

@@ -221,6 +221,7 @@ class _MicroBatches:
                 len(goals) > 1,
                 self._batches.epochs.of(partition),
                 self._batches.arrivals().now_ms(),
+                self._batches.scattered_tables(),
             )
         # This is Spark's thread, not the one that started the query.
         frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)

@@ -46,6 +46,7 @@ from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
 from cdcbus.plugins.errors import CdcError, SparkUnavailable
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
 
 ARROW_BYTES = 4 << 20
 FIRST_SLICE_BYTES = 3 << 20
@@ -71,6 +72,8 @@ class Span:
     # The driver's `ArrivalClock.now_ms`: an executor begins anew with each run, and would wait for
     # ever if it began to count then.
     now_ms: int = 0
+    # The driver's `Applier.scattered`.
+    scattered: frozenset[TableId | None] = frozenset()
 
 
 class TaskRun(NamedTuple):
@@ -118,6 +121,7 @@ class Executors:
             for name, level, text in outcome.log:
                 logging.getLogger(name).log(level, "%s", text)
         for outcome in outcomes:
+            self._applier.add_scattered(outcome.scattered)
             if outcome.seen:
                 self._applier.seen[outcome.partition] = outcome.seen
         for outcome in outcomes:
@@ -229,6 +233,7 @@ def _apply(
         _begin(applier, outcome, span, seen)
         _apply_slices(applier, outcome, span, slices, converter)
         outcome.seen = applier.seen.get(outcome.partition)
+        outcome.scattered = applier.scattered
     finally:
         applier.epochs.leave(outcome.partition)
         applier.let_go()
@@ -242,6 +247,7 @@ def _begin(
     driver has seen, or the first transaction finds that it does not."""
     known = seen.get(outcome.partition)
     applier.begin(outcome.partition, seen)
+    applier.add_scattered(span.scattered)
     found = applier.seen.get(outcome.partition)
     if found and span.start < found.next_offset <= span.end:
         epoch = known.epoch if known else 0

@@ -12,6 +12,7 @@ from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, Landmark
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
 
 
 @dataclass(slots=True)
@@ -35,6 +36,8 @@ class Outcome:
     error: CdcError | None = None
     # As in Span, after the batch.
     begun: Begun = field(default_factory=dict)
+    # As in Span, after the batch.
+    scattered: frozenset[TableId | None] = frozenset()
     # Lines for the task's log: logger, level, text.
     log: list[tuple[str, int, str]] = field(default_factory=list)
 

@@ -3,7 +3,7 @@ topics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from threading import Event
 from typing import Protocol
@@ -21,6 +21,7 @@ from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.processor import make_processor
 
@@ -71,6 +72,18 @@ class Applier(Protocol):
     ) -> None:
         """On an executor: sets `seen` to what the target holds for the partition by now. The driver
         has last seen `seen` there, of all partitions."""
+        ...
+
+    @property
+    def scattered(self) -> frozenset[TableId | None]:
+        """The target tables whose rows are known to have changes in several partitions; None stands
+        for all."""
+        ...
+
+    def add_scattered(self, known: Iterable[TableId | None]) -> None:
+        """Adds what another process of the task knows as `scattered`. On an executor after each
+        `begin`: a server can hide from it that the target keeps versions of rows, and an older
+        change would replace a newer one."""
         ...
 
     def let_go(self) -> None:

@@ -65,6 +65,7 @@ class Forwarder:
     # Kafka forgets committed offsets after offsets.retention.minutes: a missing one proves nothing.
     keeps_offsets = False
     partitions_at_once = PARTITIONS_AT_ONCE
+    scattered: frozenset[TableId | None] = frozenset()
 
     def __init__(
         self,
@@ -193,6 +194,9 @@ class Forwarder:
     def add_partitions(self, _offsets: Sequence[AppliedOffset], _reason: str) -> None:
         """Does nothing: a partition that was added is read after what can be older, and its offset
         is stored with its first records."""
+
+    def add_scattered(self, _known: Iterable[TableId | None]) -> None:
+        """Does nothing: no versions are kept."""
 
     def forget_versions(self, _before_ms: Callable[[], int]) -> None:
         """Does nothing: no versions are kept."""

@@ -185,6 +185,17 @@ class MysqlServer:
         url = f"jdbc:mysql://{self.at.host}:{self.at.port}/{self.schema}"
         return replace(JdbcTarget(url, self.at.user, self.at.password, "contract"), **changes)  # type: ignore[arg-type]
 
+    def without_rights_to_tables_but(self, *tables: str) -> JdbcTarget:
+        """As a user who sees only these tables of the schema, and may read and write their rows."""
+        user = f"{POOR}_in_few"
+        for host in ("%", "localhost"):
+            self.execute(f"CREATE USER IF NOT EXISTS {user}@'{host}' IDENTIFIED BY '{POOR}'")
+            for table in tables:
+                self.execute(
+                    f"GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.{table} TO {user}@'{host}'"
+                )
+        return self.target(user=user, password=POOR)
+
     def without_rights_to_create(self) -> JdbcTarget:
         # MariaDB's anonymous local user would be preferred to the first
         for host in ("%", "localhost"):

@@ -23,7 +23,12 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
-from cdcbus.plugins.errors import BusUnavailable, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import (
+    BusUnavailable,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetUnavailable,
+)
 from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
@@ -521,6 +526,32 @@ def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_vers
         applying.apply(1, 1)
         assert applying.apply(0, 1) == 1
     assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
+
+
+@pytest.mark.parametrize("server", ["mariadb"], indirect=True)
+def test_an_executor_whose_account_sees_no_table_of_versions_writes_nothing(
+    server: MysqlServer, padding: int
+) -> None:
+    """It has rights on the other tables: an older change replaced a newer one."""
+    partitions = in_two(inserted_and_updated(server), padding)
+    with Partitions(server, partitions, task_of(server)) as applying:
+        driver, executor = applying.appliers
+        driver.take_over([AppliedOffset("shop", 0, 0, 1)])
+        driver.applied_offsets()
+        driver.take_over([AppliedOffset("shop", 0, 0, 1), AppliedOffset("shop", 1, 0, 1)])
+        executor.begin(TopicPartition("shop", 1), driver.seen)
+        applying.apply(1, len(partitions[1]))
+        loader = make_loader(
+            "JdbcBatch", server.without_rights_to_tables_but("moves", "cdcbus_position")
+        )
+        with closing(loader):
+            poor = PartitionApplier(task_of(server), CONVERTERS["canalRow"], loader)
+            poor.begin(TopicPartition("shop", 0), driver.seen)
+            assert poor.scattered == frozenset()
+            poor.add_scattered(driver.scattered)
+            with pytest.raises(TargetMisconfigured, match=r"cdcbus_row_"):
+                poor.apply(TopicPartition("shop", 0), partitions[0], len(partitions[0]), 1)
+    assert server.rows("SELECT id, v FROM {schema}.moves WHERE id = 1") == [(1, 2)]
 
 
 def test_partitions_that_were_added_before_the_first_start_make_it_keep_versions(

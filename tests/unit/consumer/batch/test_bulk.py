@@ -28,7 +28,9 @@ from cdcbus.consumer.records.late import KnownEpochs
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
 
+PARENTS = TableId("shop", "parents")
 ONE, TWO, THREE = (TopicPartition("orders", number) for number in range(3))
 TASK = LoadTask(
     "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
@@ -49,6 +51,9 @@ class Batches:
 
     def position_version(self, _: TopicPartition) -> int:
         return 1
+
+    def scattered_tables(self) -> frozenset[TableId | None]:
+        return frozenset([PARENTS])
 
     def scatter(self, new: list[TopicPartition]) -> None:
         self.scattered += new
@@ -236,6 +241,19 @@ def test_a_batch_that_waits_beside_an_error_is_cancelled_by_a_stop_and_after_a_w
     ending.join(timeout=20)
     assert (query.is_stopped, ending.is_alive()) == (True, False)
     assert str(query.micro.error) == "away"
+
+
+def test_executors_are_given_the_tables_that_the_driver_knows_to_be_scattered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[Span] = []
+
+    def apply(spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
+        given.extend(spans.values())
+        return done(spans)
+
+    Bulk(monkeypatch, apply, {ONE: 0}).batch({ONE: LARGE_RECORDS + 1})
+    assert [span.scattered for span in given] == [frozenset([PARENTS])]
 
 
 def test_a_batch_beside_an_error_may_finish(monkeypatch: pytest.MonkeyPatch) -> None:

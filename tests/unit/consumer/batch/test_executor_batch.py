@@ -22,13 +22,13 @@ from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.records.late import Begun
 from cdcbus.consumer.records.records import Records, same_in_all
-from cdcbus.plugins.contracts import AppliedOffset, Converter, Details, Landmark
+from cdcbus.plugins.contracts import AppliedOffset, Converter, Details, Landmark, TargetTable
 from cdcbus.plugins.epoch import epoch_text
-from cdcbus.plugins.errors import OffsetConflict, TargetRejected
+from cdcbus.plugins.errors import OffsetConflict, TargetMisconfigured, TargetRejected
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Op, Origin
+from cdcbus.plugins.rowchange import Op, Origin, TableId
 from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.unit.consumer.apply.applying import PARENTS, PARTITION, TASK, Made, parent, row, target
 
@@ -353,6 +353,46 @@ def test_letters_that_the_former_run_of_a_task_could_not_send_are_known_in_the_n
         put([])
     assert given[0] is given[1]
     assert given[2] is not given[0]
+
+
+@pytest.mark.parametrize("known", [None, PARENTS], ids=["all", "one"])
+def test_an_executor_keeps_versions_where_its_driver_does_though_the_server_shows_it_no_table(
+    monkeypatch: pytest.MonkeyPatch, known: TableId | None
+) -> None:
+    """MySQL's accounts have other rights from each host. An older change would replace a newer."""
+    loader = target()
+
+    def version_table(table: TargetTable, *, make: bool) -> None:
+        if make:
+            raise TargetMisconfigured(f"no right to make one of {table.id}")
+
+    monkeypatch.setattr(loader, "version_table", version_table)
+    span = Span(0, RECORDS, 7, scattered=frozenset([known]))
+    [batch] = batches((RECORDS,))
+    keys = pa.array([b"%d_" % number for number in range(RECORDS)])
+    outcome = applied(monkeypatch, loader, [batch.append_column("key", keys)], span)
+    assert isinstance(outcome.error, TargetMisconfigured)
+    assert loader.rows[PARENTS] == {}
+
+
+def test_a_driver_learns_from_each_executor_which_tables_are_scattered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others are given them with the next batch."""
+    span = Span(0, RECORDS, 7, scattered=frozenset([PARENTS]))
+    outcome = applied(monkeypatch, target(), batches((RECORDS,)), span)
+    assert outcome.scattered == {PARENTS}
+    driver = PartitionApplier(TASK, Made(), target())
+    rows = [SimpleNamespace(outcome=pickle.dumps(outcome))]
+    frame: Any = SimpleNamespace(
+        sparkSession=SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None))
+    )
+    monkeypatch.setattr(
+        executor_batch, "map_in_arrow", lambda *_: SimpleNamespace(collect=lambda: rows)
+    )
+    assert driver.scattered == frozenset()
+    Executors(TASK, driver).apply(frame, {PARTITION: span})
+    assert driver.scattered == {PARENTS}
 
 
 @pytest.mark.parametrize("keeps_offsets", [True, False])
