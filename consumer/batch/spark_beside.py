@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import java
+from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import SparkUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdcbus.consumer.spark.session import OpenSpark
-
-    Opened = AbstractContextManager[tuple[SparkSession, Path]]
 
 LOG = logging.getLogger(__name__)
 NO_OFFSETS: Mapping[TopicPartition, int] = {}
@@ -40,7 +39,7 @@ class SparkBeside:
         java()
         class_path()
         self._task, self._open_spark, self._stop = task, open_spark, stop
-        self._opened: Opened | None = None
+        self._opened = ExitStack()
         self._session: Future[tuple[SparkSession, Path]] = Future()
         self._is_asked_for = False
 
@@ -54,7 +53,7 @@ class SparkBeside:
         trace: TracebackType | None,
     ) -> None:
         """Closes the session; waits for a start in progress."""
-        if self._is_asked_for and self._session.exception() is None and self._opened:
+        if self._is_asked_for and self._session.exception() is None:
             self._opened.__exit__(kind, error, trace)
 
     def start(self, partitions: int, offsets: Mapping[TopicPartition, int] = NO_OFFSETS) -> None:
@@ -83,12 +82,13 @@ class SparkBeside:
     @property
     def session(self) -> tuple[SparkSession, Path]:
         """The session, and an empty folder for checkpoints. Waits for the start, and raises why it
-        failed; if the cluster was unavailable, the next `start` tries again."""
+        failed; where a task tries again after such an error, the next `start` does, too."""
         try:
             return self._session.result()
-        except SparkUnavailable:
-            self._session = Future()
-            self._is_asked_for = False
+        except Exception as error:
+            if policy_of(error).action is Action.RETRY:
+                self._session = Future()
+                self._is_asked_for = False
             raise
 
     def _start(self, partitions: int, offsets: Mapping[TopicPartition, int]) -> None:
@@ -99,11 +99,14 @@ class SparkBeside:
             from cdcbus.consumer.batch.trial_query import run_trial_query
             from cdcbus.consumer.spark.session import spark_session
 
-            self._opened = (self._open_spark or spark_session)(self._task, self._stop)
-            spark, scratch = self._opened.__enter__()
-            warm_up(spark, partitions)
-            if offsets:
-                run_trial_query(self._task, spark, scratch, offsets, self._stop)
+            with ExitStack() as opened:
+                opening = (self._open_spark or spark_session)(self._task, self._stop)
+                spark, scratch = opened.enter_context(opening)
+                warm_up(spark, partitions)
+                if offsets:
+                    run_trial_query(self._task, spark, scratch, offsets, self._stop)
+                # What fails before that is closed, as the next start opens another one.
+                self._opened = opened.pop_all()
             LOG.info("task %s: Spark is up", self._task.task_id)
         except BaseException as error:
             self._session.set_exception(error)

@@ -25,11 +25,20 @@ def filtered_stderr(stop: Event) -> Iterator[None]:
     no greetings, no stack traces, and nothing once `stop` is set."""
     reading, writing = os.pipe()
     ours = os.dup(2)
+    filtering = Thread(
+        target=_copy_lines, args=(reading, ours, stop), name="spark-stderr", daemon=True
+    )
+    try:
+        # First of all: nobody would read from the pipe, and writers would wait for ever.
+        filtering.start()
+    except RuntimeError:
+        for descriptor in (reading, writing, ours):
+            os.close(descriptor)
+        raise
     # A child inherits descriptor 2. Only the child keeps a copy of the pipe's end, so the filter
     # ends with the child.
     os.dup2(writing, 2)
     os.close(writing)
-    Thread(target=_copy_lines, args=(reading, ours, stop), name="spark-stderr", daemon=True).start()
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from cdcbus.consumer.batch import executor_batch, spark_beside, trial_query
 from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.error_policy import NO_THREAD
 from cdcbus.plugins.errors import CdcError, ConfigError, SparkUnavailable
 from cdcbus.plugins.positions import TopicPartition
 from tests.support.processes.no_threads import without_threads
@@ -28,7 +29,7 @@ class Sessions:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.held = Event()
-        self.error: CdcError | None = None
+        self.error: Exception | None = None
         self.opened = self.closed = 0
         self.warmed: list[int] = []
         monkeypatch.setattr(
@@ -52,8 +53,10 @@ class Sessions:
         assert self.held.wait(60)
         if self.error:
             raise self.error
-        yield "session", Path("scratch")
-        self.closed += 1
+        try:
+            yield "session", Path("scratch")
+        finally:
+            self.closed += 1
 
 
 @pytest.fixture
@@ -113,13 +116,19 @@ def test_why_it_did_not_start_is_raised_to_who_asks_for_it(sessions: Sessions) -
     assert sessions.closed == 0
 
 
-def test_a_cluster_that_was_away_is_asked_anew_for_the_next_backlog(sessions: Sessions) -> None:
-    sessions.error = SparkUnavailable("all masters are unresponsive")
+@pytest.mark.parametrize(
+    "error", [SparkUnavailable("all masters are unresponsive"), RuntimeError(NO_THREAD)], ids=repr
+)
+def test_a_start_that_fails_for_what_may_pass_is_tried_anew_for_the_next_backlog(
+    sessions: Sessions, error: Exception
+) -> None:
+    """The task is: each of its attempts would get the error of the first start, for ever."""
+    sessions.error = error
     sessions.held.set()
     with SparkBeside(TASK, sessions.open, Event()) as spark:
         spark.start(1)
         wait_until(lambda: spark.is_ready, "it", 60)
-        with pytest.raises(SparkUnavailable, match="unresponsive"):
+        with pytest.raises(type(error), match=str(error)):
             _ = spark.session
         assert not spark.is_ready
         sessions.error = None
@@ -127,6 +136,26 @@ def test_a_cluster_that_was_away_is_asked_anew_for_the_next_backlog(sessions: Se
         assert spark.session
         assert (sessions.opened, sessions.closed) == (2, 0)
     assert sessions.closed == 1
+
+
+def test_a_session_that_cannot_be_warmed_up_is_closed_before_the_next_one_is_opened(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError(NO_THREAD)
+
+    sessions.held.set()
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        with monkeypatch.context() as patch:
+            patch.setattr(executor_batch, "warm_up", refuse)
+            spark.start(1)
+            with pytest.raises(RuntimeError, match=NO_THREAD):
+                _ = spark.session
+        assert (sessions.opened, sessions.closed) == (1, 1)
+        spark.start(1)
+        assert spark.session
+        assert (sessions.opened, sessions.closed) == (2, 1)
+    assert sessions.closed == 2
 
 
 def test_what_it_lacks_is_told_before_the_first_backlog(monkeypatch: pytest.MonkeyPatch) -> None:

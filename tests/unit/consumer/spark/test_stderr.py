@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from cdcbus.consumer.spark.stderr import filtered_stderr
+from cdcbus.plugins.error_policy import NO_THREAD
+from tests.support.processes.no_threads import without_threads
 
 WRITER = """
 import sys, time
@@ -38,3 +47,16 @@ def test_lines_go_to_stderr_without_stack_traces() -> None:
 
 def test_a_full_disk_ends_nobody_who_prints() -> None:
     assert run("/dev/full").returncode == 0
+
+
+def test_without_a_thread_for_the_filter_stderr_stays_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody would read what is written, and the process would wait for ever once a pipe is full."""
+    folder = Path("/proc/self/fd")
+    before, open_files = os.fstat(2), {*folder.iterdir()}
+    without_threads(monkeypatch, "spark-stderr")
+    with pytest.raises(RuntimeError, match=NO_THREAD), filtered_stderr(Event()):
+        pytest.fail("a program could be started")
+    assert os.path.samestat(os.fstat(2), before)
+    assert {*folder.iterdir()} == open_files
