@@ -15,7 +15,7 @@ import pickle
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -48,6 +48,7 @@ from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 
+LOG = logging.getLogger(__name__)
 ARROW_BYTES = 4 << 20
 FIRST_SLICE_BYTES = 3 << 20
 SLICE_BYTES = 16 << 20
@@ -91,9 +92,11 @@ def warm_up(spark: SparkSession, partitions: int) -> None:
     tasks = min(partitions, spark.sparkContext.defaultParallelism)
 
     def start() -> None:
-        with suppress(Exception):
+        try:
             numbers = spark.sparkContext.parallelize(range(tasks), tasks)
             numbers.mapPartitions(no_outcome)._jrdd.count()
+        except Exception:
+            LOG.debug("no Python worker was started ahead", exc_info=True)
 
     InheritableThread(start, name="warm-up", daemon=True).start()
 

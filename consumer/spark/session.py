@@ -222,10 +222,19 @@ def _started(settings: Mapping[str, str], folder: Path) -> SparkSession:
         configuration = SparkConf().setAll(list(settings.items()))
         gateway = launch_gateway(configuration, {"cwd": folder})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
+    else:
+        _forget_folders(SparkContext._jvm)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _forget_folders(jvm: Any) -> None:
+    """Makes the JVM use `spark.local.dir` of its next application. It keeps that of the first one,
+    whose scratch folder is gone: Spark would make it again, and any other process that starts Spark
+    would remove it, as nobody has locked it."""
+    getattr(getattr(jvm, "org.apache.spark.util.Utils$"), "MODULE$").clearLocalRootDirs()
 
 
 def _stop_context() -> None:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -21,6 +23,7 @@ from cdcbus.consumer.batch import trial_query
 from cdcbus.consumer.batch.executor_batch import map_in_arrow, warm_up
 from cdcbus.consumer.batch.trial_query import run_trial_query
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.spark.scratch import _remove_leftovers
 from cdcbus.consumer.spark.session import spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.positions import TopicPartition
@@ -59,7 +62,11 @@ def test_a_worker_that_was_started_ahead_does_the_work() -> None:
             [pa.array([b"%d" % os.getpid()], pa.binary())], ["outcome"]
         )
 
+    # The second application of its JVM, beside another process that starts.
+    with spark_session(TASK, Event()):
+        pass
     with spark_session(TASK, Event()) as (spark, _):
+        _remove_leftovers(Path(tempfile.gettempdir()))
         before = python_workers(os.getsid(0))
         warm_up(spark, 1)
         wait_until(
@@ -67,6 +74,7 @@ def test_a_worker_that_was_started_ahead_does_the_work() -> None:
             "the worker to be started",
         )
         started = set(python_workers(os.getsid(0))) - set(before)
+        assert started
         assert (
             int(bytes(map_in_arrow(spark.range(0, 1, numPartitions=1), pid)._jdf.head().get(0)))
             in started
