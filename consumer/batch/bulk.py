@@ -39,7 +39,9 @@ LOOK_SECONDS = 1.0
 # The query ends after this long without a batch, or without a first one.
 QUIET_SECONDS, FIRST_SECONDS = 1.0, 30.0
 # A batch in progress is cancelled this long after an error was found: it can wait for executors, a
-# lock or Kafka, and the error would not be shown.
+# lock or Kafka, and the error would not be shown. Not where nothing fences a Python worker, which
+# still writes the slices that it has: beside the next attempt of the same process it would replace
+# newer rows by older ones.
 FINISH_SECONDS = 30.0
 # Where many tasks share Spark's cores, a free core goes to the pool that has the fewest; among
 # pools without any, always to the first by name. So each task has a pool of its own.
@@ -58,8 +60,8 @@ def stream_backlog(
 ) -> None:
     """Runs one streaming query until the rest is small, no batch comes, batches of another size fit
     better, partitions wait for each other, a bounded replay has reached its end, or `stop` is set.
-    Finishes a batch that has begun, except when `stop` is set, or an error was found and the batch
-    goes on for FINISH_SECONDS. Raises what ended the query."""
+    Finishes a batch that has begun, except when `stop` is set, or an error was found and the batch,
+    which the target fences, goes on for FINISH_SECONDS. Raises what ended the query."""
     try:
         session, scratch = spark.session
         next_offsets = batches.progress.next_offsets
@@ -178,7 +180,8 @@ class _MicroBatches:
         self.ended.set()
         until = monotonic() + FINISH_SECONDS
         while not self._working.acquire(timeout=POLL_SECONDS):
-            if self._stop.is_set() or monotonic() > until:
+            is_late = monotonic() > until and self._executors.are_fenced
+            if self._stop.is_set() or is_late:
                 with suppress(*JVM_ENDED):
                     self._query.stop()
         self._working.release()

@@ -111,6 +111,12 @@ class Executors:
         self._run = TaskRun(uuid4().hex, pickle.dumps(task))
         self._applier = applier
 
+    @property
+    def are_fenced(self) -> bool:
+        """Whether the target refuses what executors still write of a batch that was cancelled, once
+        another attempt has begun."""
+        return self._applier.commits_offsets
+
     def apply(self, frame: DataFrame, spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
         """Applies the spans, writes the executors' log lines, and returns each partition's outcome.
         Columns that are `same_in_all` partitions can be missing in the frame. Raises the first

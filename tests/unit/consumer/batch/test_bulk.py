@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import count
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,10 +77,10 @@ class Bulk:
         self.batches, self.size, self.stop = Batches(next_offsets), BatchSize("7", 50_000), Event()
         self.is_stopped = False
         self.on_stop: Callable[[], None] = lambda: None
-        executors = SimpleNamespace(apply=lambda _, spans: apply(spans))
+        self.executors = SimpleNamespace(apply=lambda _, spans: apply(spans), are_fenced=True)
         self.micro: Any = _MicroBatches(
             TASK,
-            executors,  # type: ignore[arg-type]
+            self.executors,  # type: ignore[arg-type]
             self.batches,  # type: ignore[arg-type]
             self.size,
             self.stop,
@@ -241,6 +241,34 @@ def test_a_batch_that_waits_beside_an_error_is_cancelled_by_a_stop_and_after_a_w
     ending.join(timeout=20)
     assert (query.is_stopped, ending.is_alive()) == (True, False)
     assert str(query.micro.error) == "away"
+
+
+def test_a_batch_that_nothing_fences_is_not_cancelled_because_of_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Python worker would go on beside the next attempt, and replace newer rows by older ones."""
+    now, looks = 1000.0, Semaphore(0)
+
+    def tick() -> float:
+        nonlocal now
+        now += FINISH_SECONDS + 1
+        looks.release()
+        return now
+
+    monkeypatch.setattr(bulk, "monotonic", tick)
+    query = Bulk(monkeypatch, done, {ONE: 0})
+    query.executors.are_fenced = False
+    query.micro._working.acquire()  # a batch is at work
+    query.on_stop = query.micro._working.release
+    query.micro.fail(TargetUnavailable("away"))
+    ending = Thread(target=query.micro.end, daemon=True)
+    ending.start()
+    for _ in range(4):  # it has looked more than once
+        assert looks.acquire(timeout=20)
+    assert (query.is_stopped, ending.is_alive()) == (False, True)
+    query.stop.set()
+    ending.join(timeout=20)
+    assert (query.is_stopped, ending.is_alive()) == (True, False)
 
 
 def test_executors_are_given_the_tables_that_the_driver_knows_to_be_scattered(
