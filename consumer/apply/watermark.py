@@ -64,7 +64,7 @@ def low_watermarks_of(
     a delete in one partition and an insert in another.
     """
     converter = task.reader
-    with TopicLogs(task) as logs:
+    with TopicLogs(task, fetches_one=True) as logs:
         partitions = logs.all_partitions()
         if not next_offsets.keys() >= {*waiting, *partitions}:
             return dict.fromkeys(waiting, 0)
@@ -144,7 +144,7 @@ def read_before_ms(
     IN_FLIGHT_SECONDS; 0 or less where the task does not read all partitions, or has read nothing
     yet. Raises BusError."""
     before_ms = arrivals.now_ms()
-    with TopicLogs(task) as logs:
+    with TopicLogs(task, fetches_one=True) as logs:
         partitions = logs.all_partitions()
         if not next_offsets.keys() >= set(partitions):
             return 0
@@ -182,12 +182,13 @@ def read_beside(
 ) -> Iterator[tuple[TopicPartition, Records]]:
     """Yields, in parts, the records that came into `known` partitions, before these offsets, since
     `added` ones have had records. Raises BusError."""
-    with TopicLogs(task) as logs:
+    with TopicLogs(task, fetches_one=True) as logs:
         lows = {partition: logs.bounds(partition)[0] for partition in added}
         first = _next_records(task, logs, lows, lows)
-        since = [came_ms - NEAR_MS for _, came_ms, _ in first.values()]
-        if not since:
-            return
+    since = [came_ms - NEAR_MS for _, came_ms, _ in first.values()]
+    if not since:
+        return
+    with TopicLogs(task) as logs:
         for partition, end in known.items():
             begin = logs.at_time(partition, min(since))
             if begin is not None and begin < end:

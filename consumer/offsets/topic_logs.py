@@ -33,6 +33,8 @@ FIRST_SECONDS = 60.0
 POLL_SECONDS = 1.0
 FETCH_WAIT_MS = 5
 SAMPLE_RECORDS = 100
+# Else each partition would bring a megabyte, all of them tens of megabytes in one answer.
+ONE_RECORD = {"queued.min.messages": 1, "fetch.message.max.bytes": 65536}
 # The last record before an offset, and the end of its transaction.
 NEWEST_OFFSETS = 2
 # The group's coordinator starts, stops or moves: soon another broker, or the same one, takes over.
@@ -57,7 +59,8 @@ class LogRecord(NamedTuple):
 
 class TopicLogs:
     """Queries Kafka about a task's topics. A context manager. `sees_open`: logs do not end where
-    the first open transaction begins. Once `stop` is set, an answer is waited for only briefly."""
+    the first open transaction begins. `fetches_one`: reads a partition's next record, few behind
+    it. Once `stop` is set, an answer is waited for only briefly."""
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class TopicLogs:
         ask_seconds: float = ASK_SECONDS,
         *,
         sees_open: bool = False,
+        fetches_one: bool = False,
         stop: Event | None = None,
     ) -> None:
         source = task.source
@@ -96,6 +100,8 @@ class TopicLogs:
             "error_cb": self._refusals,
             "logger": LIBRARY_LOG,
         }
+        if fetches_one:
+            options |= ONE_RECORD
         self._options = options
         self._consumer = make_client(Consumer, options)
         # Reads on behind open transactions, of all partitions; made once one is found.

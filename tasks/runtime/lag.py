@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 ASK_SECONDS = 3.0
 # Between two looks at the topics' settings, which change rarely.
 RETENTION_SECONDS = 600.0
-# Only one record is read, so none should be prefetched.
-_ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +87,7 @@ class _LoadLag:
     some partitions, both are at least those of the others; unknown if these are at their end."""
 
     def __init__(self, task: LoadTask) -> None:
-        options = {**task.source.look_up_options, **_ONE_RECORD}
-        self._task = replace(task, source=replace(task.source, look_up_options=options))
+        self._task = task
         # Reads records of topics. There is one only while something is left to read: an idle task
         # has no Kafka client of its own for this.
         self._logs: TopicLogs | None = None
@@ -119,7 +116,9 @@ class _LoadLag:
                     records = (records or 0) + end - offset
                     behind[partition] = offset
             if behind:
-                self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
+                self._logs = logs = self._logs or TopicLogs(
+                    self._task, ASK_SECONDS, fetches_one=True
+                )
                 seconds = self._seconds(logs, behind, progress.total.last_kafka_ms)
             elif self._logs:
                 self._logs.close()

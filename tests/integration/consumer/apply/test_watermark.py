@@ -12,10 +12,12 @@ from cdcbus.consumer.apply import watermark
 from cdcbus.consumer.apply.row_order import NEAR_MS
 from cdcbus.consumer.apply.watermark import low_watermarks_of, read_before_ms, read_beside
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets import topic_logs
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
@@ -154,6 +156,33 @@ def test_the_next_records_of_all_partitions_are_read_side_by_side_and_once(
     monkeypatch.setattr(watermark, "HEADS_SECONDS", -1.0)
     assert low_watermarks_of(task, waiting[2:], read, arrivals) == {waiting[2]: 3, waiting[3]: 0}
     assert reads[6:] == [tuple(begin)] * 2
+
+
+def test_no_megabyte_of_each_partition_is_fetched_for_its_next_record(
+    kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    def noted(client: Any, options: dict[str, Any]) -> Any:
+        made.append(options.get("fetch.message.max.bytes"))
+        return make_client(client, options)
+
+    monkeypatch.setattr(topic_logs, "make_client", noted)
+    topic, value = make_topic(name, 2), b"x" * 200_000
+    producer = kafka_producer(kafka)
+    for partition in (0, 0, 1, 1):
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(60) == 0
+    task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    first, added = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    arrivals = ArrivalClock()
+    # Records that are larger come all the same.
+    assert low_watermarks_of(task, [first], {first: 0, added: 0}, arrivals) == {first: 2}
+    assert read_before_ms(task, {first: 0, added: 0}, arrivals) > 0
+    assert made == [65536, 65536]
+    assert sum(len(part) for _, part in read_beside(task, [added], {first: 2})) == 2
+    # What is read whole is fetched as usual.
+    assert made[2:] == [65536, None]
 
 
 def test_what_came_since_an_added_partition_has_records_is_read_up_to_where_it_was_applied(

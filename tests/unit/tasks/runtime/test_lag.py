@@ -165,8 +165,8 @@ class Logs:
     """As TopicLogs: the next record of each partition came an hour ago, and another one cannot be
     read."""
 
-    def __init__(self, *_: object) -> None:
-        pass
+    def __init__(self, *_: object, fetches_one: bool) -> None:
+        assert fetches_one
 
     def next_record(self, partition: TopicPartition, _offset: int) -> tuple[int, int, bytes]:
         if partition == TWO:
