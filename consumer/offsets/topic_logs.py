@@ -416,6 +416,9 @@ class TopicLogs:
         try:
             while True:
                 message = self._arrived(client)
+                # It was fetched before this partition was the only one.
+                if (message.topic(), message.partition()) != partition:
+                    continue
                 if self._is_end(message, partition, offset):
                     return int(message.offset() or 0)
                 yield _record_in(message)

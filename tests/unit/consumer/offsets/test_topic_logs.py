@@ -153,6 +153,12 @@ def test_a_task_that_is_to_stop_waits_for_no_record(
     assert kafka.now <= 6.0
 
 
+def test_a_record_of_a_partition_that_was_read_before_is_not_the_next_one_s(kafka: Kafka) -> None:
+    kafka.coming, kafka.coming_of_two = [(2.0, 4)], [(1.0, 8)]
+    with TopicLogs(TASK) as logs:
+        assert next(logs.records(ONE, 4)) == (4, 5, b"x")
+
+
 def record_of(epoch: int) -> bytes:
     table = Table(TableId("shop", "t"), (Column("id", "int", 4),), ("id",))
     origin = Origin("b.1", 4, epoch=epoch_text(epoch, "1", "shop"))
