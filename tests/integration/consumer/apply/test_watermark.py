@@ -22,6 +22,7 @@ from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.topics.kafka_producer import kafka_producer
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"),), ("email",))
@@ -153,6 +154,8 @@ def test_the_next_records_of_all_partitions_are_read_side_by_side_and_once(
     assert before_ms == old_ms + 21 - int(IN_FLIGHT_SECONDS * 1000)
     assert reads[2:] == [tuple(begin), (held_back,)] * 2
     open_.abort_transaction(60)
+    with TopicLogs(task) as logs:  # the marker is written behind the answer
+        wait_until(lambda: logs.bounds(held_back)[1] == 2, "the end of the transaction")
     monkeypatch.setattr(watermark, "HEADS_SECONDS", -1.0)
     assert low_watermarks_of(task, waiting[2:], read, arrivals) == {waiting[2]: 3, waiting[3]: 0}
     assert reads[6:] == [tuple(begin)] * 2
