@@ -196,8 +196,10 @@ def warn_of_expiry(admin: AdminClient, topic: str) -> None:
 
 def missing(topic: str, config: PublishConfig, reason: str) -> BusRejected:
     """The error for a missing topic."""
-    return BusRejected(
-        f"Kafka topic {topic} at {config.servers}: {reason}; "
+    remedy = (
         f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server "
         f"{config.servers}"
     )
+    if config.new_topics is not None:
+        remedy = "start the task again: it creates the topic (loader.source.createTopic)"
+    return BusRejected(f"Kafka topic {topic} at {config.servers}: {reason}; {remedy}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from confluent_kafka import KafkaError
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, RecordsLost
 from cdcbus.plugins.kafka.client.errors import Refusals
-from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.kafka.delivery_errors import delivery_error, is_fenced, needs_new_client
 
 PLAIN = PublishConfig("k:1", "t", "canalRow")
@@ -34,6 +36,12 @@ IN_TRANSACTIONS = PublishConfig("k:1", "t", "canalRow", transactional_id="cdcbus
         ),
         (KafkaError._STATE, IN_TRANSACTIONS, BusUnavailable, "has failed and is repeated"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, PLAIN, BusRejected, "kafka-topics --create"),
+        (
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            replace(PLAIN, new_topics=NewTopics(1, 1)),
+            BusRejected,
+            r"; start the task again: it creates the topic \(loader\.source\.createTopic\)$",
+        ),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PLAIN, BusRejected, "give it the ACL"),
         (KafkaError.MSG_SIZE_TOO_LARGE, PLAIN, BusRejected, r"kafka\.batch\.size \(99\)"),
         (KafkaError.POLICY_VIOLATION, PLAIN, BusRejected, "does not take a record"),
