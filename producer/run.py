@@ -277,12 +277,15 @@ class _Fetch:
             with snapshot.turn():
                 read_at = stages.now()
                 left_out.take(batch)
-                seen_ddl.take(batch)
+                gone = seen_ddl.take(batch)
+                # Before rows of a new table of the name, and behind those of the former one.
+                self.publisher.dropped(gone)
                 open_xa.look(batch.open_xa)
                 self._note(batch)
                 snapshot.hold_back(batch)
 
                 rows = self.publisher.send(batch.closed)
+                self.publisher.dropped(gone)
                 self.progress.sent(rows)
                 stages.sent(batch, read_at, rows, self.publisher.sent)
                 snapshot.passed(batch)

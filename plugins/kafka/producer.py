@@ -118,7 +118,6 @@ class KafkaWriter(ABC, Generic[Large]):
             config,
             self.connecting,
             lambda topic: self._metadata(topic, CONNECT_SECONDS),
-            lambda topic: self.made(topic),
         )
         # The id of the brokers' cluster; empty before the topics were checked.
         self.cluster_id = ""
@@ -258,9 +257,6 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def committed(self) -> None:
         """Notes that what was sent is committed."""
-
-    def made(self, topic: str) -> None:
-        """Notes that a topic was missing, and was created."""
 
     def answered(self) -> None:
         """Tells the task's status that Kafka is not waited for any more."""

@@ -23,8 +23,13 @@ def topic_of(table: TableId, config: PublishConfig) -> str:
     return config.topic
 
 
+def plain_name(name: str) -> str:
+    """The name of a topic that is named after a table or schema, whether it is valid or not."""
+    return name.lower().replace(".", "_")
+
+
 def _named_after(name: str) -> str:
-    topic = name.lower().replace(".", "_")
+    topic = plain_name(name)
     if not LEGAL.fullmatch(topic):
         raise ConfigError(
             f"loader.source.dynamicTopic: {name} would go to a topic of its own name, and {topic} "

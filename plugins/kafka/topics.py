@@ -49,8 +49,7 @@ class Topics:
     """The topics known to exist. Missing ones are created if the task file says so, and never
     otherwise.
 
-    `metadata` queries the brokers for a topic and raises BusError if none answers. `on_made` is
-    called with each topic that was created here.
+    `metadata` queries the brokers for a topic and raises BusError if none answers.
     """
 
     def __init__(
@@ -58,12 +57,10 @@ class Topics:
         config: PublishConfig,
         connecting: dict[str, str],
         metadata: Callable[[str], ClusterMetadata],
-        on_made: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._config = config
         self._connecting = connecting
         self._metadata = metadata
-        self._on_made = on_made
         self._known: set[str] = set()
 
     def need(self, topics: Iterable[str]) -> None:
@@ -127,7 +124,6 @@ class Topics:
                 # later.
                 answers = admin.create_topics([new], request_timeout=ANSWER_SECONDS)
                 answers[topic].result()
-            self._on_made(topic)
         except KafkaException as error:
             reason = error.args[0]
             if reason.code() in RIGHTS:

@@ -20,7 +20,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from cdcbus.plugins.contracts import SentLog
@@ -55,6 +55,8 @@ class _Log:
     transactions; `acknowledged`: how many of these Kafka has for certain."""
 
     topic_id: str = ""
+    # More than one answer had it: the first one can come from a broker that knows the former topic.
+    is_id_certain: bool = False
     partitions: int = 0
     sent: int = 0
     acknowledged: int = 0
@@ -74,10 +76,11 @@ class _Log:
 
 @dataclass(slots=True)
 class _Doubt:
-    """Ends of a topic that are too low, and how many answers have said so."""
+    """What shows that a topic lacks records, and how many answers have said so. `ends`: those that
+    are too low; empty where it is missing, or another topic."""
 
     reason: str
-    ends: Mapping[int, Any]
+    ends: Mapping[int, Any] = field(default_factory=dict)
     answers: int = 0
 
 
@@ -92,6 +95,7 @@ class _Look:
     has_ids: bool
     is_of_due: bool
     topics: dict[str, Any] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
     ends: dict[str, dict[int, Any]] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
 
@@ -121,6 +125,11 @@ class LogWatch:
         self._open: set[str] = set()
         self._ended: set[str] = set()
         self._doubts: dict[str, _Doubt] = {}
+        # Topics that an earlier process has noted, and that no record was sent to since, unless the
+        # task names them: the drop of their table may be still to come. `_gone`: those that are
+        # missing or other ones by now.
+        self._former: set[str] = set()
+        self._gone: set[str] = set()
         # The next answer must come by metadata of its own.
         self._has_doubted = False
         self._looking: tuple[Thread, _Look] | None = None
@@ -132,14 +141,17 @@ class LogWatch:
 
     def begin(self, noted: Mapping[str, SentLog]) -> None:
         """Begins with the topics that the task names and those that an earlier process has noted.
-        Raises RecordsLost where one of these lacks records; BusUnavailable when stopped."""
+        Raises RecordsLost where one of these lacks records, except for a topic named after a table
+        that is missing, or was made again: the stream may bring the drop of the table, otherwise
+        its next row raises that; BusUnavailable when stopped."""
         self._has_begun = True
         for topic, log in noted.items():
             if log.is_lost:
                 raise self._lost(topic, "which this task noted when it stopped")
-            self._logs[topic] = _Log(log.topic_id, surplus=log.records)
-        own = {*noted, *named_topics(self._config)}
-        self._look_first(own - {self._config.dead_letter_topic})
+            self._logs[topic] = _Log(log.topic_id, is_id_certain=True, surplus=log.records)
+        named = named_topics(self._config)
+        self._former = {*noted}.difference(named)
+        self._look_first({*noted, *named} - {self._config.dead_letter_topic})
 
     def noted(self) -> dict[str, SentLog]:
         """What the next process should find at least."""
@@ -149,33 +161,30 @@ class LogWatch:
                 found[topic] = SentLog(log.topic_id, log.least)
         return found
 
-    def made(self, topic: str) -> None:
-        """Notes that this task has created a topic, before it sends anything to it: records that an
-        earlier process had sent there were deleted with a former one, as after the drop of its
-        table. Not of a topic that the task names: without that it lacks records."""
-        log = self._logs.get(topic)
-        if log is None or topic in named_topics(self._config):
-            return
-        if log.least:
-            LOG.warning(
-                "topic %s at %s was gone, with %d records that it was given before, and is created "
-                "again: it begins with the next row. If it was not deleted on purpose, start the "
-                "snapshots of its tables",
-                topic,
-                self._config.servers,
-                log.least,
-            )
-        # `sending` looks at the new one first.
-        del self._logs[topic]
-        self._due.discard(topic)
-        self._doubts.pop(topic, None)
+    def dropped(self, name: str, *, is_schema: bool = False) -> None:
+        """Notes that the table was dropped that a topic is named after, or the schema, with all of
+        its tables: the topic may be deleted, and begins anew with the next record. Not one that the
+        task names."""
+        found = {name} & self._logs.keys()
+        if is_schema:
+            found |= {topic for topic in self._logs if topic.startswith(f"{name}_")}
+        for topic in found.difference(named_topics(self._config)):
+            del self._logs[topic]
+            self._doubts.pop(topic, None)
+            # What is on its way there does not count any more.
+            for topics in (self._due, self._unacknowledged, self._open, self._ended):
+                topics.discard(topic)
+            self._former.discard(topic)
+            self._gone.discard(topic)
 
     def sending(self, topic: str, count: int) -> None:
-        """Notes records before they are sent."""
+        """Notes records before they are sent. Raises RecordsLost where their topic lacks some."""
         if topic == self._config.dead_letter_topic:
             return
-        if topic not in self._logs:
+        self._former.discard(topic)
+        if topic not in self._logs or topic in self._gone:
             self._look_first([topic])
+            self._gone.discard(topic)
         log = self._logs[topic]
         log.sent += count
         for topics in (self._due, self._unacknowledged):
@@ -186,10 +195,10 @@ class LogWatch:
             self._open.add(topic)
 
     def refused(self, topic: str) -> None:
-        """Notes that a record was too large for Kafka; maybe one of before `restart`, which does
-        not count any more."""
-        log = self._logs[topic]
-        if log.sent > log.acknowledged:
+        """Notes that a record was too large for Kafka; maybe one of before `restart` or `dropped`,
+        which does not count any more."""
+        log = self._logs.get(topic)
+        if log is not None and log.sent > log.acknowledged:
             log.sent -= 1
 
     def committed(self) -> None:
@@ -231,7 +240,7 @@ class LogWatch:
         is_of_all = now - self._looked_at_all >= ALL_SECONDS
         if is_of_all:
             self._looked_at_all = now
-            self._due |= self._logs.keys()
+            self._due |= self._logs.keys() - self._gone
         if self._due:
             self._looked_at = now
             has_ids = is_of_all or bool(self._doubts)
@@ -280,7 +289,7 @@ class LogWatch:
                 described = admin.describe_topics(
                     TopicCollection([*look.logs]), request_timeout=ANSWER_SECONDS
                 )
-                look.topics = self._answered(described, Future.result)
+                look.topics = self._answered(described, Future.result, look.missing)
             partitions = []
             for topic, log in look.logs.items():
                 count = log.partitions
@@ -292,7 +301,7 @@ class LogWatch:
             answers = admin.list_offsets(
                 dict.fromkeys(partitions, _LATEST), request_timeout=ANSWER_SECONDS
             )
-            ends = self._answered(answers, offset_in)
+            ends = self._answered(answers, offset_in, set())
             for partition, end in ends.items():
                 look.ends.setdefault(partition.topic, {})[partition.partition] = end
             look.most = {
@@ -304,15 +313,22 @@ class LogWatch:
                 admin.list_topics(timeout=ANSWER_SECONDS)
 
     def _answered(
-        self, answers: Mapping[Any, Future[Any]], read: Callable[[Future[Any]], Any]
+        self,
+        answers: Mapping[Any, Future[Any]],
+        read: Callable[[Future[Any]], Any],
+        missing: set[Any],
     ) -> dict[Any, Any]:
-        """The answers that came. A topic that is missing, or without a leader, is no loss yet."""
+        """The answers that came. A topic that is `missing`, or without a leader, is no loss
+        yet."""
         found = {}
         for asked_of, answer in answers.items():
             try:
                 found[asked_of] = read(answer)
             except KafkaException as error:
-                if error.args[0].code() in RIGHTS and not self._is_refused:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    missing.add(asked_of)
+                if code in RIGHTS and not self._is_refused:
                     self._is_refused = True
                     LOG.warning(
                         "Kafka at %s does not let this user look at topics (%s): a loss of "
@@ -327,22 +343,35 @@ class LogWatch:
         """Takes over what Kafka has answered. Raises RecordsLost."""
         now = monotonic()
         self._note_silence(look, now)
-        # A topic that was created since is another one.
-        made = {topic for topic, log in look.logs.items() if log is not self._logs.get(topic)}
+        # Of one whose table was dropped since, nothing is known any more.
+        skipped = {topic for topic, log in look.logs.items() if log is not self._logs.get(topic)}
+        for topic in look.missing & (self._former | self._gone) - skipped:
+            skipped.add(topic)
+            self._doubt_that_it_is_the_one(topic, "the topic was deleted")
         for topic, found in look.topics.items():
-            if topic in made:
+            if topic in skipped:
                 continue
             log, topic_id, count = look.logs[topic], id_of(found), len(found.partitions)
             is_other = bool(log.topic_id and topic_id and topic_id != log.topic_id)
-            if is_other and log.least:
-                raise self._lost(topic, "the topic was deleted and created again")
+            if is_other and log.least and log.is_id_certain:
+                skipped.add(topic)
+                self._doubt_that_it_is_the_one(topic, "the topic was deleted and created again")
+                continue
+            if is_other:
+                # What was sent since was sent to this one.
+                log.surplus, log.ends = 0, {}
+                self._doubts.pop(topic, None)
+                # These were asked for what the former one had.
+                look.ends.pop(topic, None)
+            elif topic_id:
+                log.is_id_certain = log.topic_id == topic_id
             log.topic_id = topic_id or log.topic_id
             is_old = now - log.seen_at >= FORMER_LEADER_SECONDS
             if is_other or is_old or count > log.partitions:
                 log.partitions = count
         unanswered = set()
         for topic, log in look.logs.items():
-            if topic in made:
+            if topic in skipped:
                 continue
             ends = look.ends.get(topic, {})
             is_former = _are_of_former_leader(log.ends, ends)
@@ -412,6 +441,32 @@ class LogWatch:
             raise self._lost(topic, doubt.reason)
         self._has_doubted = True
         return True
+
+    def _doubt_that_it_is_the_one(self, topic: str, reason: str) -> None:
+        """Counts an answer by which a topic is missing, or another one. Once that is confirmed:
+        raises RecordsLost, or warns while its table may have been dropped."""
+        doubt = self._doubts.get(topic)
+        if doubt is None or doubt.ends:
+            doubt = self._doubts[topic] = _Doubt(reason)
+        doubt.reason = reason
+        doubt.answers += 1
+        self._has_doubted = True
+        if doubt.answers < CONFIRMING_ANSWERS:
+            return
+        if topic not in self._former:
+            raise self._lost(topic, reason)
+        del self._doubts[topic]
+        self._gone.add(topic)
+        LOG.warning(
+            "Kafka at %s lacks %d records of topic %s that it had acknowledged (%s). Unless the "
+            "drop of its table comes first, the next row for it stops this task. To send them "
+            "again, set the position to a place before them: cdcbus offset reset ID --to PLACE; "
+            "to go on without them, and without this warning, set the one that is stored",
+            self._config.servers,
+            self._logs[topic].least,
+            topic,
+            reason,
+        )
 
     def _lost(self, topic: str, reason: str) -> RecordsLost:
         return records_lost(self._config.servers, topic, reason)

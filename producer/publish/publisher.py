@@ -20,7 +20,7 @@ from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import LARGE_REMEDY, KafkaWriter
 from cdcbus.plugins.kafka.record_key import SNAPSHOT, Record
-from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.kafka.topic_names import plain_name, topic_of
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableDdl, TableId
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.plugins.transform.processor import make_processor
@@ -289,8 +289,15 @@ class KafkaPublisher(KafkaWriter[_Large]):
         super().start()
         self.logs.restart()
 
-    def made(self, topic: str) -> None:
-        self.logs.made(topic)
+    def dropped(self, tables: Iterable[TableId]) -> None:
+        """Notes that tables are gone at the source, each without a table's name a whole schema:
+        the topics that are named after them may be deleted."""
+        for table in tables:
+            for name in self._routes.names(table):
+                if name.table:
+                    self.logs.dropped(plain_name(str(name)))
+                else:
+                    self.logs.dropped(plain_name(name.schema), is_schema=True)
 
     def committed(self) -> None:
         self.logs.committed()

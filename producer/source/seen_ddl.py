@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.event_types import CHANGES_TABLES
@@ -43,8 +43,10 @@ class SeenDdl:
         self._filter, self._config, self._seen = TableFilter(task.tables), task.ddl, seen
         self._tables = KnownTables(folds_names=folds_names)
 
-    def take(self, batch: Batch) -> None:
-        """Collects the DDL of a batch."""
+    def take(self, batch: Batch) -> list[TableId]:
+        """Collects the DDL of a batch. Returns the task's tables that it drops or renames, of a
+        schema without a table's name."""
+        gone: list[TableId] = []
         # Rows beside DDL can be from before it or behind it.
         if not batch.ddl:
             for part in (*batch.closed, *batch.opened):
@@ -58,6 +60,18 @@ class SeenDdl:
                     self._warn(statement, changed)
                 self._note(statement)
             self._tables.follow(changed)
+            gone += self._gone(changed)
+        return gone
+
+    def _gone(self, changed: Sequence[Change]) -> Iterator[TableId]:
+        for change in changed:
+            match change:
+                case Dropped(table, is_temporary=False) | Renamed(table):
+                    if self._filter.accepts(table):
+                        yield table
+                case SchemaDropped(schema):
+                    if self._may_accept_any(schema):
+                        yield TableId(schema, "")
 
     def _note(self, statement: Statement) -> None:
         for each in named(statement.sql, statement.schema, statement.session) or ():

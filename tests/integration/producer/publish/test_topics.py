@@ -92,30 +92,86 @@ def test_missing_topics_are_made_as_the_task_file_says(
     assert [len(topics[topic].partitions) for topic in (name, f"{name}_stock")] == [3, 3]
 
 
-@pytest.mark.usefixtures("start")
-def test_a_table_that_was_dropped_with_its_topic_can_come_again(
-    task: FetchTask,
-    source_cursor: Cursor,
-    kafka: str,
-    name: str,
-    positions: PositionStore,
-    admin: AdminClient,
-) -> None:
-    topic = f"{name}_stock"
+@pytest.fixture
+def of_its_own(
+    task: FetchTask, source_cursor: Cursor, name: str, positions: PositionStore
+) -> FetchTask:
+    """A task that has sent a row of `stock` to a topic named after the table."""
     task = publishing(
         task, topic_rules=(TopicRule(rf"{name}\.stock", True),), new_topics=NewTopics(1, 1)
     )
     source_cursor.execute("INSERT INTO stock VALUES (1)")
     with Running(task, positions) as running:
         running.until_stored(position(source_cursor))
-    source_cursor.execute("DROP TABLE stock")
-    with Running(task, positions) as running:
-        running.until_stored(position(source_cursor))
+    return task
+
+
+def delete(admin: AdminClient, topic: str) -> None:
     admin.delete_topics([topic])[topic].result()
     assert eventually(lambda: topic not in admin.list_topics(timeout=10).topics)
+
+
+@pytest.mark.parametrize("is_drop_read", [True, False])
+@pytest.mark.parametrize("is_made_by_another", [True, False])
+@pytest.mark.usefixtures("start")
+def test_a_table_that_was_dropped_with_its_topic_can_come_again(
+    of_its_own: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    admin: AdminClient,
+    is_drop_read: bool,
+    is_made_by_another: bool,
+) -> None:
+    """Whoever makes the topic again, and whenever the task reads of the drop."""
+    topic = f"{name}_stock"
+    if is_drop_read:
+        source_cursor.execute("INSERT INTO stock VALUES (9)")
+    source_cursor.execute("DROP TABLE stock")
+    if is_drop_read:
+        with Running(of_its_own, positions) as running:
+            running.until_stored(position(source_cursor))
+    delete(admin, topic)
+    if is_made_by_another:
+        create_topics(admin, NewTopic(topic, 1, 1))
     source_cursor.execute("CREATE TABLE stock (id INT PRIMARY KEY)")
     source_cursor.execute("INSERT INTO stock VALUES (2)")
-    with Running(task, positions) as running:
+    for number in (2, 3):
+        with Running(of_its_own, positions) as running:
+            running.until_stored(position(source_cursor))
+        assert ids(kafka, topic) == list(range(2, number + 1))
+        source_cursor.execute("INSERT INTO stock VALUES (3)" if number == 2 else "FLUSH TABLES")
+
+
+@pytest.mark.parametrize("is_made_by_another", [True, False])
+@pytest.mark.usefixtures("start")
+def test_a_topic_that_is_gone_stops_the_task_at_the_next_row_of_its_table(
+    of_its_own: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    admin: AdminClient,
+    caplog: pytest.LogCaptureFixture,
+    is_made_by_another: bool,
+) -> None:
+    topic = f"{name}_stock"
+    delete(admin, topic)
+    if is_made_by_another:
+        create_topics(admin, NewTopic(topic, 1, 1))
+    source_cursor.execute("INSERT INTO orders VALUES (1)")
+    with Running(of_its_own, positions) as running:
+        running.until_stored(position(source_cursor))
+    assert f"lacks 1 records of topic {topic} that it had acknowledged" in caplog.text
+    source_cursor.execute("INSERT INTO stock VALUES (2)")
+    for reason in ("the topic was deleted and created again", "which this task noted"):
+        lost = pytest.raises(RecordsLost, match=rf"records of topic {topic} .*\({reason}")
+        with lost, Running(of_its_own, positions) as running:
+            running.ends()
+    # As an operator who goes on without what was in the former topic.
+    positions.save(positions.load() or "")
+    with Running(of_its_own, positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, topic) == [2]
 

@@ -24,7 +24,7 @@ from confluent_kafka import (
 from cdcbus.plugins.contracts import SentLog
 from cdcbus.plugins.errors import RecordsLost
 from cdcbus.plugins.kafka.client import making
-from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.producer.publish import log_watch
 from cdcbus.producer.publish.log_watch import CONFIRMING_ANSWERS, MOST_NOTED, LogWatch
 
@@ -48,6 +48,8 @@ class Brokers:
 
     ends: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     ids: dict[str, str] = field(default_factory=dict)
+    # How many answers about a topic still have another id.
+    former_ids: dict[str, tuple[int, str]] = field(default_factory=dict)
     epoch: int | None = 5
     # How many answers still come from a broker that knows of this many partitions only.
     behind: tuple[int, int] = (0, 0)
@@ -72,6 +74,10 @@ class Brokers:
             self.behind = answers - 1, known
         partitions = [SimpleNamespace(id=number) for number in range(count)]
         topic_id = self.ids.get(topic, f"id of {topic}")
+        answers, former = self.former_ids.get(topic, (0, ""))
+        if answers:
+            topic_id = former
+            self.former_ids[topic] = answers - 1, former
         found = SimpleNamespace(topic_id=topic_id, partitions=partitions)
         return self.errors.get(topic, found)
 
@@ -272,11 +278,12 @@ def test_what_others_write_while_a_loss_is_confirmed_does_not_hide_it(brokers: B
 def test_nothing_is_missed_where_nothing_is_lost(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Whatever the order of records, acknowledgements, answers, and new attempts."""
+    """Whatever the order of records, acknowledgements, answers, drops, and new attempts."""
     if seed % 2:
         monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
     chance = random.Random(seed)
     task = Watched(brokers)
+    task.look()
 
     def queue() -> None:
         topic = chance.choice(("shop", "log"))
@@ -307,6 +314,19 @@ def test_nothing_is_missed_where_nothing_is_lost(
         if not task.watch._doubts:
             brokers.behind = chance.randrange(CONFIRMING_ANSWERS), chance.randint(1, 3)
 
+    def make_again() -> None:
+        task.watch.dropped("log")
+        before = brokers.ids.get("log", "id of log")
+        brokers.ends["log"], brokers.ids["log"] = [0] * len(brokers.ends["log"]), f"{before}, again"
+        brokers.cut_off = 0, {}, 0
+        # As of a broker that does not know of it yet.
+        brokers.former_ids["log"] = chance.randrange(2), before
+        task.watch.sending("log", 0)
+
+    def name_another_topic() -> None:
+        if not task.watch._doubts:
+            brokers.former_ids["shop"] = chance.randrange(CONFIRMING_ANSWERS), "former"
+
     def cut_off() -> None:
         if not (task.watch._doubts or brokers.cut_off[0]):
             brokers.cut_off = chance.randrange(CONFIRMING_ANSWERS), deepcopy(brokers.ends), epoch()
@@ -322,7 +342,7 @@ def test_nothing_is_missed_where_nothing_is_lost(
 
     steps = [queue] * 8 + [task.acknowledge, task.look] * 4
     steps += [write_as_another, be_silent, brokers.errors.clear, begin_anew, add_partition]
-    steps += [refuse, fall_behind, cut_off]
+    steps += [refuse, fall_behind, cut_off, make_again, name_another_topic]
     for _ in range(2_000):
         brokers.meanwhile = come_meanwhile if chance.randrange(2) else None
         chance.choice(steps)()
@@ -331,6 +351,7 @@ def test_nothing_is_missed_where_nothing_is_lost(
     brokers.meanwhile = None
     brokers.errors.clear()
     brokers.behind, brokers.cut_off = (0, 0), (0, {}, 0)
+    brokers.former_ids.clear()
     task.send()
     task.look()
     brokers.ends["shop"][0] -= 1
@@ -574,31 +595,144 @@ def test_a_topic_of_another_id_has_lost_what_it_was_given(
         assert task.watch.noted() == {"shop": SentLog("other", 10)}
 
 
+def test_an_id_that_too_few_answers_have_is_not_believed(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of brokers that do not know of the topic yet, whose name another one had before."""
+    monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
+    brokers.former_ids["orders"] = 1, "former"
+    task = Watched(brokers)
+    for _ in range(3):
+        task.send(topic="orders")
+        task.look()
+        brokers.former_ids["orders"] = CONFIRMING_ANSWERS - 1, "former"
+    assert task.watch.noted() == {"orders": SentLog("id of orders", 3)}
+    brokers.ids["orders"] = "other"
+    with pytest.raises(RecordsLost, match=r"topic orders .*deleted and created again"):
+        task.look()
+
+
+GONE = [KafkaError.UNKNOWN_TOPIC_OR_PART, "other"]
+
+
+def be_gone(brokers: Brokers, how: int | str) -> None:
+    """Topic orders is missing, or another one, whoever has made it."""
+    if isinstance(how, int):
+        brokers.errors["orders"] = how
+    else:
+        brokers.ids["orders"] = how
+
+
+def make(brokers: Brokers) -> None:
+    """The other one exists."""
+    brokers.errors.clear()
+    brokers.ids["orders"] = "other"
+
+
+@pytest.mark.parametrize("how", GONE)
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_a_topic_that_the_task_creates_again_begins_anew(
-    brokers: Brokers, caplog: pytest.LogCaptureFixture, is_asked: bool
+def test_a_topic_begins_anew_after_the_drop_of_its_table(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture, is_asked: bool, how: int | str
 ) -> None:
     """Also where an answer about the former one is still on its way."""
-    brokers.errors["orders"] = KafkaError.UNKNOWN_TOPIC_OR_PART
-    task = Watched(brokers, {"orders": SentLog("former", 3)})
-    brokers.errors.clear()
+    brokers.ends["orders"] = [3, 0]
+    be_gone(brokers, how)
+    task = Watched(brokers, {"orders": SentLog("id of orders", 3)})
+    (line,) = caplog.messages
+    assert "lacks 3 records of topic orders that it had acknowledged (the topic was" in line
+    assert task.watch.noted() == {"orders": SentLog("id of orders", 3)}
     if is_asked:
         task.watch.look()
-    task.watch.made("orders")
-    assert "topic orders at k:1 was gone, with 3 records that it was given before" in caplog.text
+    task.watch.dropped("orders")
+    assert not task.watch.noted()
+    make(brokers)
+    brokers.ends["orders"] = [0]
     task.send(topic="orders")
     task.look()
-    assert task.watch.noted() == {"orders": SentLog("id of orders", 1)}
+    assert task.watch.noted() == {"orders": SentLog("other", 1)}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_a_topic_that_is_gone_lacks_records_at_its_next_row_unless_its_table_was_dropped(
+    brokers: Brokers, how: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_watch, "ALL_SECONDS", 0.0)
+    brokers.ends["orders"] = [9, 0]
+    be_gone(brokers, how)
+    task = Watched(brokers, {"orders": SentLog("id of orders", 3)})
+    task.watch.dropped("stock")
+    task.send()
+    task.look()
+    make(brokers)
+    with pytest.raises(RecordsLost, match=r"topic orders .*deleted and created again"):
+        task.queue(topic="orders")
+
+
+def test_a_topic_that_brokers_have_forgotten_for_a_moment_only_lacks_nothing(
+    brokers: Brokers,
+) -> None:
+    brokers.ends["orders"] = [3, 0]
+    be_gone(brokers, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    task = Watched(brokers, {"orders": SentLog("id of orders", 3)})
+    brokers.errors.clear()
+    task.send(topic="orders")
+    task.look()
+    assert task.watch.noted() == {"orders": SentLog("id of orders", 4)}
+
+
+def test_a_topic_that_was_made_again_before_the_drop_of_its_table_came_lacks_records(
+    brokers: Brokers,
+) -> None:
+    """Rows of the former table went to the new topic, too."""
+    task = Watched(brokers, {"orders": SentLog("id of orders", 0)})
+    task.send(3, topic="orders")
+    task.look()
+    make(brokers)
+    with pytest.raises(RecordsLost, match="deleted and created again"):
+        task.watch._look_first(["orders"])
+
+
+@pytest.mark.parametrize("config", [CONFIG, IN_TRANSACTIONS])
+def test_what_is_on_its_way_to_the_topic_of_a_dropped_table_does_not_count(
+    brokers: Brokers, config: PublishConfig
+) -> None:
+    task = Watched(brokers, config=config)
+    task.send(2, topic="orders")
+    task.watch.committed()
+    task.queue(2, topic="orders")
+    task.look()
+    task.watch.dropped("orders")
+    task.watch.refused("orders")
+    task.look()
+    make(brokers)
+    brokers.ends["orders"] = [0, 0]
+    task.waiting.clear()
+    task.send(topic="orders")
+    for number in range(3):
+        task.watch.committed()
+        task.send(topic="orders")
+        task.look()
+        brokers.ends["orders"][0] += bool(config.transactional_id)
+        assert task.watch.noted()["orders"].records >= 1 + number
+    task.watch.restart()
+    task.look()
+
+
+def test_the_drop_of_a_schema_is_one_of_all_its_tables_but_not_of_what_the_task_names(
+    brokers: Brokers,
+) -> None:
+    topics = ("a", "a_t1", "a_t2", "b_t1", "ab")
+    task = Watched(brokers, config=replace(CONFIG, topic_rules=(TopicRule("x", False, "a_t2"),)))
+    for topic in topics:
+        task.send(topic=topic)
+    task.look()
+    task.watch.dropped("a", is_schema=True)
+    assert task.watch.noted().keys() == {"a_t2", "b_t1", "ab"}
 
 
 def test_a_topic_that_the_task_names_and_creates_again_lacks_records(brokers: Brokers) -> None:
-    brokers.errors["shop"] = KafkaError.UNKNOWN_TOPIC_OR_PART
-    task = Watched(brokers, {"shop": SentLog("former", 3)})
-    brokers.errors.clear()
-    task.watch.made("shop")
-    task.send()
     with pytest.raises(RecordsLost, match=r"topic shop .*deleted and created again"):
-        task.look()
+        Watched(brokers, {"shop": SentLog("former", 3)})
 
 
 def test_a_leader_that_does_not_know_of_its_successor_is_not_believed_at_once(

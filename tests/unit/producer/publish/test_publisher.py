@@ -17,6 +17,7 @@ from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.config import RowTransform
 from cdcbus.producer.decoding.table import decodable
 from cdcbus.producer.decoding.table_map import parse
@@ -162,3 +163,36 @@ def test_large_rows_without_a_place_are_told_apart_by_their_keys(
     publisher._dead.add(first)  # of one that was too large; this one may be smaller
     publisher.send_changes([RowChange(table, Op.INSERT, None, {"id": "1"})])
     assert watched[3] == first
+
+
+def test_topics_that_are_named_after_dropped_tables_begin_anew_by_their_names_in_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = (
+        MapperRule(schema=("shop", "STORE"), table=("orders", "SALES")),
+        MapperRule(schema=("old", "New")),
+    )
+    publisher = KafkaPublisher(
+        PublishConfig("127.0.0.1:1", "t", "canalRow"),
+        make_converter("canalRow"),
+        Event(),
+        transform=RowTransform(rules, heartbeats=TableId("old", "beats")),
+    )
+    dropped: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        publisher.logs,
+        "dropped",
+        lambda name, *, is_schema=False: dropped.append((name, is_schema)),
+    )
+    names = ("shop.orders", "shop.Stock", "my.db", "old.stock", "old.beats")
+    tables = [TableId(*name.split(".")) for name in names]
+    publisher.dropped([*tables, TableId("old", ""), TableId("a.b", "")])
+    assert dropped == [
+        ("store_sales", False),
+        ("shop_stock", False),
+        ("my_db", False),
+        ("new_stock", False),
+        ("old_beats", False),
+        ("new", True),
+        ("a_b", True),
+    ]

@@ -51,6 +51,25 @@ def seen(*texts: str, definitions: bool = False, filter_: FilterConfig = ONE) ->
     return [sentence for _, sentence in noted]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DROP TABLE other, a", ["s.a"]),
+        ("DROP TABLE IF EXISTS x.a, s.A", ["s.A"]),
+        ("RENAME TABLE b TO a, a TO other", ["s.a"]),
+        ("ALTER TABLE a RENAME TO b", ["s.a"]),
+        ("DROP DATABASE s", ["s."]),
+        ("DROP DATABASE x", []),
+        ("DROP TEMPORARY TABLE a", []),
+        ("TRUNCATE a", []),
+        ("ALTER TABLE a DROP COLUMN c", []),
+    ],
+)
+def test_the_task_s_tables_that_are_gone_are_named(text: str, expected: list[str]) -> None:
+    ddl = SeenDdl(task(), deque())
+    assert list(map(str, ddl.take(Batch([], None, [], ddl=(statement(text),))))) == expected
+
+
 def test_tables_of_the_task_are_noted_with_their_place_and_without_the_text() -> None:
     assert seen(
         "ALTER TABLE a ADD c VARCHAR(9) DEFAULT 'secret'",
