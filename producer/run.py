@@ -152,6 +152,8 @@ class _Fetch:
     def attempt(self) -> None:
         """Makes one connection to the source, and reads from the stored position until `stop` is
         set, the run ends, or an error is raised."""
+        # Attempts can fail for days, before anything is sent.
+        self.publisher.serve()
         with ExitStack() as opened:
             task = opened.enter_context(self.addresses.trying())
             source = opened.enter_context(

@@ -84,11 +84,12 @@ class KafkaWriter(ABC, Generic[Large]):
         self,
         config: PublishConfig,
         stop: Event,
-        on_queued: Callable[[int], None] = lambda _: None,
+        on_queued: Callable[[int], None] | None = None,
         status: TaskStatus | None = None,
     ) -> None:
         """`on_queued` is called about once a second with the bytes of records that wait for Kafka,
-        `config.queue_bytes` at most. `status` is told while Kafka acknowledges nothing."""
+        `config.queue_bytes` at most; who gives it serves the client while nothing is sent. `status`
+        is told while Kafka acknowledges nothing."""
         self._config = config
         self._stop = stop
         self._acknowledgements = AcknowledgementWatch(config.servers, status, STUCK_SECONDS)
@@ -105,12 +106,18 @@ class KafkaWriter(ABC, Generic[Large]):
         self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
         self._options: dict[str, Any] = {
             **producer_options(config),
-            "stats_cb": lambda statistics: on_queued(orjson.loads(statistics)["msg_size"]),
             # No Python code, which cannot run while a fatal error waits to be raised.
             "on_delivery": self._failed.__setitem__,
             "error_cb": self._on_error,
             "logger": LIBRARY_LOG,
         }
+        if on_queued is None:
+            # Those that nobody takes wait in the client, in memory.
+            self._options["statistics.interval.ms"] = 0
+        else:
+            self._options["stats_cb"] = lambda statistics: on_queued(
+                orjson.loads(statistics)["msg_size"]
+            )
         self.client = self._new_client()
         self._batch_bytes = int(self._options["batch.size"])
         self._transaction_seconds = int(self._options.get("transaction.timeout.ms", 0)) / 1000
@@ -166,6 +173,7 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def start(self) -> None:
         """Clears earlier failures: rows are read again from a place before them."""
+        self.serve()
         # Transactions renew their client when they are taken over.
         if self.is_stuck and not self._config.transactional_id:
             # Otherwise it could still send an older record after the new one has begun.
@@ -248,10 +256,14 @@ class KafkaWriter(ABC, Generic[Large]):
             remedy = f"it refuses the login ({self._refusals.reason}): {NEW_LOGIN}"
         self._acknowledgements.wait(queued, remedy)
 
+    def serve(self) -> None:
+        """Takes what the client has to say, such as statistics: it keeps all of it in memory until
+        then, and counts it as if it were records. Raises BusError."""
+        self._served(self.client.poll, 0)
+
     def has_sent_all(self) -> bool:
         """Whether Kafka has everything that was sent. Raises BusRejected, BusUnavailable."""
-        # The client also counts what it has to say, such as statistics, until it is served.
-        self._served(self.client.poll, 0)
+        self.serve()
         has_failed = self._failed or self._failure or self._refused or self._has_dropped
         return not has_failed and not len(self.client)
 
@@ -275,7 +287,7 @@ class KafkaWriter(ABC, Generic[Large]):
             self._produce_one(topic, records[number])
             start = number + 1
         self._produce_batch(topic, records[start:] if start else records)
-        self._served(self.client.poll, 0)
+        self.serve()
         self._raise_failure()
 
     def _produce_batch(self, topic: str, records: list[Record]) -> None:
@@ -422,7 +434,7 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def failure(self, error: KafkaError, topic: str = "") -> BusError:
         """The error to raise. Raises the failure of an earlier record instead, if there is one."""
-        self._served(self.client.poll, 0)
+        self.serve()
         self._raise_failure()
         return self._error(error, topic)
 

@@ -113,6 +113,8 @@ class _Fetch:
     def attempt(self) -> None:
         """Opens the source, and reads from the stored position until `stop` is set, the source
         ends, or an error is raised."""
+        # Attempts can fail for days, before anything is sent.
+        self.publisher.serve()
         with OpenSource(self.config, self.epoch) as source:
             # Before the position is read: commits of the previous process count.
             self.deliver.take_over()

@@ -83,7 +83,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         takes_partial: bool = False,
         rows_per_record: int = 1,
         transform: RowTransform = AS_THEY_ARE,
-        on_queued: Callable[[int], None] = lambda _: None,
+        on_queued: Callable[[int], None] | None = None,
         status: TaskStatus | None = None,
     ) -> None:
         """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack

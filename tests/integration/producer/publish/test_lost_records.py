@@ -21,6 +21,7 @@ from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import DdlConfig
+from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish import log_watch
 from cdcbus.producer.publish.delivery import Acknowledgements
 from cdcbus.producer.publish.publisher import KafkaPublisher
@@ -152,7 +153,8 @@ def test_what_the_client_has_to_say_does_not_hide_that_all_is_acknowledged(
 ) -> None:
     """Its statistics, which come each second, wait while there is nothing to send."""
     config = PublishConfig(kafka, make_topic(name), "canalRow")
-    with KafkaPublisher(config, make_converter("canalRow"), Event()) as publisher:
+    converter, queued = make_converter("canalRow"), Progress().queued
+    with KafkaPublisher(config, converter, Event(), on_queued=queued) as publisher:
         publisher.logs.begin({})
         delivered = Acknowledgements(publisher)
         publisher._produce(name, [Record(key=b"1", value=b"{}")])

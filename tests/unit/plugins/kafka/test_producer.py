@@ -123,6 +123,28 @@ def test_a_login_that_is_refused_later_is_said_to_be_and_is_read_again_at_anothe
         publisher._raise_failure()
 
 
+def test_statistics_are_only_made_where_somebody_takes_them() -> None:
+    """They wait in the memory of a client that nobody serves, such as that of a partition without
+    new records."""
+    options = {"test.mock.num.brokers": "1", "statistics.interval.ms": "20"}
+    config = replace(NOWHERE, kafka_options=options)
+    silent = KafkaPublisher(config, make_converter("canalRow"), Event())
+    queued: list[int] = []
+    asked = KafkaPublisher(config, make_converter("canalRow"), Event(), on_queued=queued.append)
+    wait_until(lambda: len(asked.client) > 20, "statistics")
+    # The library's log says that the broker is a mock.
+    assert len(silent.client) <= 1
+    asked.serve()
+    assert queued
+
+
+def test_a_start_takes_what_a_client_without_records_had_to_say_of_brokers_that_are_away() -> None:
+    idle = writer(Event())
+    wait_until(lambda: len(idle.client) > 5, "errors")
+    idle.start()
+    assert len(idle.client) < 5
+
+
 class Taking:
     """A client that takes all records, and of which as many wait at each look."""
 
