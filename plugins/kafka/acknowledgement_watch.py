@@ -23,8 +23,7 @@ class AcknowledgementWatch:
         self._patience_seconds = patience_seconds
         # How many records the client has taken so far.
         self.taken = 0
-        # How many of them were acknowledged last, since when it is this number, and when that was
-        # looked at.
+        # How many of them were acknowledged at most, since when, and when that was looked at.
         self._acknowledged = 0
         self._moved_at = 0.0
         self._looked_at = 0.0
@@ -35,13 +34,14 @@ class AcknowledgementWatch:
         """Whether Kafka is silent while `queued` records wait in the client. Must be called once a
         slice of waiting; time in which nothing was waited for does not count."""
         now = time.monotonic()
-        # Not by how many wait: as many may have come as were acknowledged.
+        # Not by how many wait: as many may have come as were acknowledged. Fewer than before are
+        # none of its doing: the client counts what it has to say, too.
         acknowledged = self.taken - queued
-        has_moved = acknowledged != self._acknowledged
+        has_moved = acknowledged > self._acknowledged
         if has_moved:
+            self._acknowledged = acknowledged
             self.came()
         if has_moved or now - self._looked_at > 2 * SLICE_SECONDS:
-            self._acknowledged = acknowledged
             self._moved_at = now
         self._looked_at = now
         return now - self._moved_at > self._patience_seconds

@@ -221,14 +221,16 @@ class KafkaWriter(ABC, Generic[Large]):
         if the task is being stopped and Kafka does not answer for STOP_SECONDS."""
         waited = 0.0
         while self._served(self.client.flush, SLICE_SECONDS) or self._refused:
-            self._raise_failure()
             waited = self.waited(waited)
-        self.answered()
+        self._acknowledgements.came()
         self._raise_failure()
 
     def waited(self, waited: float) -> float:
         """Adds a slice of waiting for Kafka, counted only while the task is being stopped. Raises
-        BusUnavailable after STOP_SECONDS, and in a transaction that is stuck."""
+        BusUnavailable after STOP_SECONDS, and in a transaction that is stuck, and what has failed
+        meanwhile."""
+        self.serve()
+        self._raise_failure()
         self._check_acknowledgements()
         if not self._stop.is_set():
             return 0.0
@@ -240,21 +242,28 @@ class KafkaWriter(ABC, Generic[Large]):
         return waited + SLICE_SECONDS
 
     def _check_acknowledgements(self) -> None:
-        """Tells the task's status where Kafka has acknowledged nothing for STUCK_SECONDS. Raises
-        BusUnavailable instead if records wait in a transaction."""
+        """Tells the task's status where Kafka has acknowledged none of the records that wait for
+        STUCK_SECONDS. Raises BusUnavailable instead in a transaction."""
         queued = len(self.client)
-        if not self._acknowledgements.are_missing(queued):
+        if not queued or not self._acknowledgements.are_missing(queued):
             return
-        if self._config.transactional_id and queued:
-            self.is_stuck = True
-            raise BusUnavailable(
-                f"Kafka at {self._config.servers} has acknowledged none of {queued} records for "
-                f"{STUCK_SECONDS:g} s"
-            )
-        remedy = "they are sent when it answers"
-        if self._refusals.is_final:
-            remedy = f"it refuses the login ({self._refusals.reason}): {NEW_LOGIN}"
-        self._acknowledgements.wait(queued, remedy)
+        if self._config.transactional_id:
+            raise self.stuck(f"has acknowledged none of {queued} records")
+        self._acknowledgements.wait(queued, self._refused_login or "they are sent when it answers")
+
+    def stuck(self, what: str) -> BusUnavailable:
+        """The error for a client whose transaction makes no progress, as a new one may. `what`:
+        what Kafka has not done for STUCK_SECONDS."""
+        self.is_stuck = True
+        sentence = f"Kafka at {self._config.servers} {what} for {STUCK_SECONDS:g} s"
+        return BusUnavailable("; ".join(filter(None, (sentence, self._refused_login))))
+
+    @property
+    def _refused_login(self) -> str:
+        """That the login is refused, and what to do; empty where it is not."""
+        if not self._refusals.is_final:
+            return ""
+        return f"it refuses the login ({self._refusals.reason}): {NEW_LOGIN}"
 
     def serve(self) -> None:
         """Takes what the client has to say, such as statistics: it keeps all of it in memory until
@@ -269,10 +278,6 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def committed(self) -> None:
         """Notes that what was sent is committed."""
-
-    def answered(self) -> None:
-        """Tells the task's status that Kafka is not waited for any more."""
-        self._acknowledgements.came()
 
     def _produce(self, topic: str, records: list[Record]) -> None:
         """Queues the records in order; records with more than key and value one by one."""
@@ -376,7 +381,6 @@ class KafkaWriter(ABC, Generic[Large]):
     def _room(self, waited: float) -> float:
         """Waits a slice for room in the queue."""
         self._served(self.client.poll, SLICE_SECONDS)
-        self._raise_failure()
         return self.waited(waited)
 
     def _on_failed_delivery(self, error: KafkaError, message: Message) -> None:
@@ -402,8 +406,7 @@ class KafkaWriter(ABC, Generic[Large]):
         self._refusals(error)
         if error.fatal():
             self._fatal = error
-        # Before the first record, whoever asks the brokers reports that none answers.
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.sent:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
             return
         reason = self._refusals.reason or error.str()
         if written_at(self._options) != self._certificates:
@@ -423,6 +426,9 @@ class KafkaWriter(ABC, Generic[Large]):
                     "since it was read"
                 )
                 return
+        # Before the first record, whoever asks the brokers reports that none answers.
+        if not self.sent:
+            return
         now = time.monotonic()
         if self._warned_at is not None and now - self._warned_at < WARN_SECONDS:
             return

@@ -169,17 +169,24 @@ class Transaction:
             raise failed[0]
 
     def _call(self, request: Callable[[float], object]) -> None:
-        """Repeats a request until a broker answers."""
+        """Repeats a request until a broker answers; for STUCK_SECONDS, then a new client is
+        needed."""
+        deadline = time.monotonic() + writers.STUCK_SECONDS
         waited = 0.0
         while True:
             try:
                 request(SLICE_SECONDS)
-                self._writer.answered()
                 return
             except KafkaException as error:
-                if not error.args[0].retriable():
-                    raise self._refused(error.args[0]) from error
+                reason = error.args[0]
+                if not reason.retriable():
+                    raise self._refused(reason) from error
                 waited = self._writer.waited(waited)
+                if time.monotonic() > deadline:
+                    raise self._writer.stuck(
+                        f"has not answered transactions {self._config.transactional_id} "
+                        f"({reason.str()})"
+                    ) from error
 
     def _refused(self, error: KafkaError) -> BusError:
         if error.code() in _REFUSALS:

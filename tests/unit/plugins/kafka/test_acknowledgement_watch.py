@@ -17,6 +17,15 @@ def test_a_long_pause_between_two_looks_is_not_taken_for_silence() -> None:
     assert watched.are_missing(1)
 
 
+def test_what_a_client_counts_besides_records_is_no_progress() -> None:
+    watched = AcknowledgementWatch("k:1", None, 0.0)
+    watched.taken = 1
+    assert not watched.are_missing(1)
+    # Something that it has to say came, and was taken.
+    assert watched.are_missing(2)
+    assert watched.are_missing(1)
+
+
 def test_the_status_is_told_once_of_silence_and_once_of_its_end() -> None:
     status = TaskStatus("7")
     watched = AcknowledgementWatch("k:1", status, 0.0)

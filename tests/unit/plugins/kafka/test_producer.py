@@ -161,7 +161,42 @@ class Taking:
         return 0
 
 
-@pytest.mark.parametrize("waiting", [0, 3])
+class Talking(Taking):
+    """One that counts what it has to say, until it is served."""
+
+    said = 0
+
+    def __len__(self) -> int:
+        return self.waiting + self.said
+
+    def poll(self, _seconds: float) -> int:
+        self.said = 0
+        return 0
+
+
+@pytest.mark.parametrize(("waiting", "said"), [(0, [1, 1, 1]), (1, [1, 2, 3])])
+def test_what_a_client_has_to_say_counts_as_no_record(
+    monkeypatch: pytest.MonkeyPatch, waiting: int, said: list[int]
+) -> None:
+    """Neither as one that waits, nor, as more of it comes, as one that is acknowledged."""
+    monkeypatch.setattr(writers, "STUCK_SECONDS", 0.0)
+    config = replace(NOWHERE, transactional_id="shop")
+    publisher = KafkaPublisher(config, make_converter("canalRow"), Event())
+    client = Talking(waiting)
+    monkeypatch.setattr(publisher, "client", client)
+    publisher._acknowledgements.taken = 1
+    failed: list[str] = []
+    for client.said in said:
+        try:
+            publisher.waited(0.0)
+        except BusUnavailable as error:
+            failed.append(str(error))
+    assert len(failed) == (2 if waiting else 0)
+    assert all("has acknowledged none of 1 records" in sentence for sentence in failed)
+    assert publisher.is_stuck == bool(waiting)
+
+
+@pytest.mark.parametrize("waiting", [1, 3])
 def test_records_that_take_the_place_of_acknowledged_ones_count_as_acknowledged(
     monkeypatch: pytest.MonkeyPatch, waiting: int
 ) -> None:
@@ -169,6 +204,7 @@ def test_records_that_take_the_place_of_acknowledged_ones_count_as_acknowledged(
     status = TaskStatus("7")
     publisher = KafkaPublisher(NOWHERE, make_converter("canalRow"), Event(), status=status)
     monkeypatch.setattr(publisher, "client", Taking(waiting))
+    publisher._acknowledgements.taken = waiting
     for _ in range(3):
         publisher._produce("shop", [{"key": b"1", "value": b"{}"}])
         publisher.waited(0.0)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.files.file_times import begin_task
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
+from cdcbus.plugins.registry import make_converter
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.tasks.config.placeholders import interpolate
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,54 @@ def test_an_error_of_the_partition_is_not_taken_for_no_commit(
     monkeypatch.setattr(writers, "CONNECT_SECONDS", 0.0)
     with pytest.raises(raised):
         transaction.committed()
+
+
+def opened() -> tuple[KafkaPublisher, Transaction]:
+    """With brokers that do not answer."""
+    config = PublishConfig("127.0.0.1:1", "shop", "canalRow", transactional_id="cdcbus-shop")
+    publisher = KafkaPublisher(config, make_converter("canalRow"), Event())
+    return publisher, Transaction(publisher, config, "cdcbus-shop", "shop", 0)
+
+
+def test_a_request_without_records_that_nobody_answers_needs_a_new_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writers, "STUCK_SECONDS", 0.6)
+    publisher, transaction = opened()
+    with pytest.raises(
+        BusUnavailable,
+        match=r"127\.0\.0\.1:1 has not answered transactions cdcbus-shop \(.+\) for 0\.6 s$",
+    ):
+        transaction.take_over()
+    assert publisher.is_stuck
+
+
+def test_a_login_that_is_refused_within_a_request_is_said_to_be_and_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "STUCK_SECONDS", 0.0)
+    password = tmp_path / "password"
+    password.write_text("former")
+    begin_task()
+    interpolate(f"${{file:{password}}}", {})
+    publisher, transaction = opened()
+
+    def ask(_seconds: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out", retriable=True))
+
+    def refuse(_seconds: float) -> int:
+        publisher._on_error(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+        publisher._on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        return 0
+
+    client = MagicMock(init_transactions=ask, poll=refuse)
+    monkeypatch.setattr(publisher, "client", client)
+    monkeypatch.setattr(publisher, "renew", lambda: None)
+    with pytest.raises(BusUnavailable, match=r"it refuses the login \(wrong password\): check"):
+        transaction.take_over()
+    os.utime(password, ns=(1, 1))
+    with pytest.raises(BusRejected, match=f"needs another start, as {password} was written"):
+        transaction.take_over()
 
 
 def test_a_writer_is_renewed_only_once_the_group_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
