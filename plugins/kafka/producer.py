@@ -141,9 +141,9 @@ class KafkaWriter(ABC, Generic[Large]):
         self._warned_at: float | None = None
 
     def _new_client(self) -> Producer:
-        certificates = written_at(self._options)
+        files = written_at(self._options)
         client = make_client(Producer, self._options)
-        self._certificates = certificates
+        self._refusals.files = files
         return client
 
     def __enter__(self) -> Self:
@@ -212,7 +212,9 @@ class KafkaWriter(ABC, Generic[Large]):
         try:
             found = asked(ask, servers, stop)
         except KafkaException as error:
-            raise self._refusals.unanswered(self.client, servers, error) from error
+            unanswered = self._refusals.unanswered(self.client, servers, error)
+            self.is_stuck = self.is_stuck or self._refusals.are_files_renewed
+            raise unanswered from error
         self.cluster_id = str(found.cluster_id)
         return found
 
@@ -409,7 +411,7 @@ class KafkaWriter(ABC, Generic[Large]):
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             return
         reason = self._refusals.reason or error.str()
-        if written_at(self._options) != self._certificates:
+        if self._refusals.are_files_renewed:
             # A client reads them once, and would be refused until the process ends.
             self.is_stuck = True
             self._failure = self._failure or BusUnavailable(

@@ -130,6 +130,11 @@ class Refusals:
         is_refusal = error.code() in PATIENCE_ENDS or NOT_TRUSTED in self.reason
         self.is_final = is_refusal and not any(word in self.reason for word in CUT)
 
+    @property
+    def are_files_renewed(self) -> bool:
+        """Whether certificates were written since the client has read them."""
+        return written_at(self.files) != self.files
+
     def unanswered(self, client: Any, servers: str, error: KafkaException) -> BusError:
         """The error for a call of the client that got no answer: BusRejected if a login, a
         certificate or a right is missing, else BusUnavailable, also where a new client has other
@@ -152,7 +157,7 @@ class Refusals:
         reason = self.reason or failed.str()
         if self.is_final:
             refusal = f"Kafka at {servers} cannot be logged in to: {reason}"
-            if written_at(self.files) != self.files:
+            if self.are_files_renewed:
                 return BusUnavailable(
                     f"{refusal}; a new client takes the certificates that were renewed meanwhile"
                 )

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.files.file_times import begin_task
@@ -254,6 +254,37 @@ def test_a_client_whose_certificates_were_renewed_is_replaced(tmp_path: Path) ->
     publisher.start()
     assert publisher.client is not before
     publisher._raise_failure()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (KafkaError._SSL, "cannot be logged in to: certificate has expired; a new client takes"),
+        (KafkaError._TRANSPORT, "no Kafka broker answers"),
+    ],
+)
+def test_a_client_that_has_sent_nothing_is_replaced_once_its_certificates_were_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, says: str
+) -> None:
+    """Its brokers are only asked about topics."""
+    ca = Authority.new(tmp_path, "ca").ca
+    options = {"security.protocol": "ssl", "ssl.ca.location": str(ca)}
+    publisher = KafkaPublisher(
+        replace(NOWHERE, kafka_options=options), make_converter("canalRow"), Event()
+    )
+
+    def ask(*_: object, **__: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    silent = SimpleNamespace(list_topics=ask, poll=lambda _: 0, purge=lambda **_: None)
+    before = cast(Producer, silent)
+    monkeypatch.setattr(publisher, "client", before)
+    publisher._on_error(KafkaError(code, "certificate has expired"))
+    os.utime(ca, ns=(1, 1))
+    with pytest.raises(BusUnavailable, match=says):
+        publisher.shape("shop")
+    publisher.start()
+    assert publisher.client is not before
 
 
 def test_records_for_a_broker_that_left_the_cluster_are_sent_again_by_a_new_client() -> None:
