@@ -27,7 +27,8 @@ def make_client(kind: Callable[[dict[str, Any]], Client], options: dict[str, Any
     try:
         client = kind(options)
     except KafkaException as error:
-        if are_written_since(times):
+        # As they are by now: they may have been written while they were read.
+        if are_written_since(written_at(options)):
             raise BusUnavailable(
                 "no new Kafka client can be made of the certificates that were written since the "
                 f"last one (kafka.ssl.*): {error.args[0].str()}; check that certificate and key "

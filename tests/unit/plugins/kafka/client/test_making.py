@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -47,6 +48,26 @@ def test_files_that_were_read_once_may_be_wrong_for_a_while(tmp_path: Path) -> N
     ca.unlink()
     with pytest.raises(BusUnavailable, match="were written since the last one"):
         make_client(Consumer, {**options})
+
+
+def test_files_that_are_written_while_they_are_read_may_be_wrong_for_a_while(
+    tmp_path: Path,
+) -> None:
+    ca = Authority.new(tmp_path, "ca").ca
+    text = ca.read_bytes()
+    options = {"group.id": "g", "security.protocol": "ssl", "ssl.ca.location": str(ca)}
+
+    def read(given: dict[str, Any]) -> Consumer:
+        ca.write_bytes(text[:100])
+        os.utime(ca, ns=(1, 1))
+        return Consumer(given)
+
+    with pytest.raises(ConfigError):
+        make_client(read, {**options})
+    ca.write_bytes(text)
+    make_client(Consumer, {**options}).close()
+    with pytest.raises(BusUnavailable, match="were written since the last one"):
+        make_client(read, {**options})
 
 
 def test_a_refusal_of_a_certificate_that_was_renewed_since_is_not_final(tmp_path: Path) -> None:
