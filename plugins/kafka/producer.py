@@ -257,8 +257,11 @@ class KafkaWriter(ABC, Generic[Large]):
         """The error for a client whose transaction makes no progress, as a new one may. `what`:
         what Kafka has not done for STUCK_SECONDS."""
         self.is_stuck = True
+        why = self._refused_login
+        if self._refusals.reason and not why:
+            why = f"the last error: {self._refusals.reason}"
         sentence = f"Kafka at {self._config.servers} {what} for {STUCK_SECONDS:g} s"
-        return BusUnavailable("; ".join(filter(None, (sentence, self._refused_login))))
+        return BusUnavailable(f"{sentence}; {why}" if why else sentence)
 
     @property
     def _refused_login(self) -> str:

@@ -183,10 +183,8 @@ class Transaction:
                     raise self._refused(reason) from error
                 waited = self._writer.waited(waited)
                 if time.monotonic() > deadline:
-                    raise self._writer.stuck(
-                        f"has not answered transactions {self._config.transactional_id} "
-                        f"({reason.str()})"
-                    ) from error
+                    what = f"has not answered transactions {self._config.transactional_id}"
+                    raise self._writer.stuck(what) from error
 
     def _refused(self, error: KafkaError) -> BusError:
         if error.code() in _REFUSALS:

@@ -58,7 +58,7 @@ def test_a_request_without_records_that_nobody_answers_needs_a_new_client(
     publisher, transaction = opened()
     with pytest.raises(
         BusUnavailable,
-        match=r"127\.0\.0\.1:1 has not answered transactions cdcbus-shop \(.+\) for 0\.6 s$",
+        match=r"has not answered transactions cdcbus-shop for 0\.6 s; the last error: .+refused",
     ):
         transaction.take_over()
     assert publisher.is_stuck
