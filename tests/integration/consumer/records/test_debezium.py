@@ -99,7 +99,9 @@ def test_a_text_that_can_be_bytes_is_not_written_to_bytes(
     server.execute(f"CREATE TABLE {{schema}}.t (id INT PRIMARY KEY, v {kind})")
     id_ = {"type": "int32"}
     with applying(server, task) as applier:
-        with pytest.raises(ConversionError, match=r"comes as text, .* binary\.handling\.mode=bytes"):
+        with pytest.raises(
+            ConversionError, match=r"comes as text, .* binary\.handling\.mode=bytes"
+        ):
             apply(applier, inserted({"id": id_, "v": {"type": "string"}}, {"id": 1, "v": "AP8="}))
         apply(applier, inserted({"id": id_, "v": {"type": "bytes"}}, {"id": 1, "v": "AP8="}))
     assert server.rows("SELECT v FROM {schema}.t") == [(b"\x00\xff",)]
