@@ -4,11 +4,9 @@ docs/http.md has a row for each."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Lock
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry
@@ -20,7 +18,7 @@ from starlette.responses import Response
 from cdcbus import __version__
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.overview.read_ahead import metrics_ahead
-from cdcbus.ops.web.overview.task_rows import OVERVIEW_SECONDS, REST
+from cdcbus.ops.web.overview.shared_look import SharedLook
 from cdcbus.tasks.verify.last import LastVerify, VerifyNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.stat import Stat
@@ -176,42 +174,23 @@ Sample = tuple[str, tuple[str, ...], float | None]
 def metrics(request: Request) -> Response:
     state = request.app.state
     if not hasattr(state, "metrics"):
-        state.metrics = Scrapes(state.bus)
-    scrapes: Scrapes = state.metrics
-    return Response(scrapes.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        state.metrics = SharedLook(lambda: exposed(of_all(state.bus)))
+    look: SharedLook[bytes] = state.metrics
+    return Response(look.get(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-class Scrapes:
-    """The metrics of all tasks, read as seldom as overviews are, for all who ask. Thread-safe."""
-
-    def __init__(self, bus: WebBus) -> None:
-        self._bus = bus
-        self._text = b""
-        self._again = 0.0
-        self._lock = Lock()
-
-    def text(self) -> bytes:
-        """The answer for Prometheus. Raises what reading ZooKeeper raises."""
-        # Held while it reads: others wait for this look instead of beginning their own.
-        with self._lock:
-            if time.monotonic() > self._again:
-                began = time.monotonic()
-                self._text = exposed(self._read())
-                took = time.monotonic() - began
-                self._again = time.monotonic() + max(OVERVIEW_SECONDS, REST * took)
-            return self._text
-
-    def _read(self) -> Iterator[Sample]:
-        yield "cdcbus_build_info", (__version__, self._bus.node_id), 1
-        for info in BusNodes(self._bus.client).all():
-            yield from of_node(info)
-        task_ids = TaskNodes(self._bus.client).ids()
-        client = metrics_ahead(self._bus.client, task_ids)
-        tasks, verifies = TaskNodes(client), VerifyNodes(client)
-        for task_id in task_ids:
-            yield from of_task(status_of(tasks, task_id), tasks.errors(task_id))
-            if (last := verifies.last(task_id)) is not None:
-                yield from of_verify(task_id, last)
+def of_all(bus: WebBus) -> Iterator[Sample]:
+    """All samples. Raises what reading ZooKeeper raises."""
+    yield "cdcbus_build_info", (__version__, bus.node_id), 1
+    for info in BusNodes(bus.client).all():
+        yield from of_node(info)
+    task_ids = TaskNodes(bus.client).ids()
+    client = metrics_ahead(bus.client, task_ids)
+    tasks, verifies = TaskNodes(client), VerifyNodes(client)
+    for task_id in task_ids:
+        yield from of_task(status_of(tasks, task_id), tasks.errors(task_id))
+        if (last := verifies.last(task_id)) is not None:
+            yield from of_verify(task_id, last)
 
 
 def of_node(info: NodeInfo) -> Iterator[Sample]:

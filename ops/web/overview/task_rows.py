@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 from cdcbus.ops.alarms.rules import OF_STATE
@@ -14,16 +13,13 @@ from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.services.scheduling import explained
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.overview.read_ahead import ReadAhead, tasks_ahead
+from cdcbus.ops.web.overview.shared_look import SharedLook
 from cdcbus.ops.web.overview.stored_tasks import Route, StoredTasks, route_of
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory, last_hour, minutes_path
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
-# All requests within this time share one look.
-OVERVIEW_SECONDS = 1.0
-# The pause after a look, as a multiple of its duration: looks take a fifth of the time at most.
-REST = 4.0
 # The last hour of a task is read again after this time.
 HOURS_KNOWN_SECONDS = 20.0
 URGENT = (
@@ -81,32 +77,20 @@ class Overview:
 
 
 class Overviews:
-    """All tasks, read at most once in OVERVIEW_SECONDS for all readers, and with many tasks during
-    a part of the time only. Thread-safe."""
+    """All tasks, for all readers. Thread-safe."""
 
     def __init__(self, bus: WebBus, tasks: StoredTasks) -> None:
         self._bus, self._tasks = bus, tasks
-        self._rows: list[TaskRow] | None = None
-        self._again = 0.0
         self._hours: dict[str, tuple[float, Sequence[int]]] = {}
-        self._lock = Lock()
+        self._look = SharedLook(self._read)
 
     def rows(self) -> list[TaskRow]:
         """The rows of all tasks, the most urgent first."""
-        # Held while it reads: others wait for this look instead of beginning their own.
-        with self._lock:
-            if self._rows is None or time.monotonic() > self._again:
-                began = time.monotonic()
-                self._rows = self._read()
-                took = time.monotonic() - began
-                # With many tasks a look is slow: pages must not keep ZooKeeper busy all the time.
-                self._again = time.monotonic() + max(OVERVIEW_SECONDS, REST * took)
-            return self._rows
+        return self._look.get()
 
     def changed(self) -> None:
         """Makes the next look read again, after a change."""
-        with self._lock:
-            self._rows = None
+        self._look.changed()
 
     def _read(self) -> list[TaskRow]:
         task_ids = TaskNodes(self._bus.client).ids()
