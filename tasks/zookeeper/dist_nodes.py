@@ -156,7 +156,11 @@ def _below(client: KazooClient, folder: str) -> dict[str, bytes]:
     found = {}
     for name in _children(client, folder):
         path = f"{folder}/{name}"
-        found[path], _ = answer(client.get_async(path))
+        try:
+            found[path], _ = answer(client.get_async(path))
+        # Without this part it would be another task.
+        except NoNodeError as error:
+            raise PositionConflict(f"{path} was deleted while it was read; try again") from error
     return found
 
 

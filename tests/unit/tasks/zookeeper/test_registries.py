@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.zookeeper import node_registry
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path, stored_dists
@@ -203,6 +203,24 @@ def test_a_task_is_what_its_dist_nodes_hold(zookeeper: MemoryZooKeeper) -> None:
     zookeeper.put(dist_path("7", "orders"), "no task")
     with pytest.raises(ConfigError, match=f"{dist_path('7')}: orders"):
         dists.get("7")
+
+
+def test_a_text_that_is_deleted_while_it_is_read_is_no_other_task(
+    zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as by an import with other topics: without a part, the task would seem to have none."""
+    client: Any = zookeeper
+    for swimlane in ("orders", "users"):
+        zookeeper.put(dist_path("7", swimlane), {"taskId": "7"})
+    read = zookeeper.get_async
+
+    def deleted(path: str, watch: Any = None) -> Any:
+        zookeeper.delete_async(path)
+        return read(path, watch)
+
+    monkeypatch.setattr(zookeeper, "get_async", deleted)
+    with pytest.raises(PositionConflict, match=f"{dist_path('7', 'orders')} was deleted while it"):
+        DistNodes(client).get("7")
 
 
 def test_schemas_are_written_changed_and_taken_out_one_by_one(zookeeper: MemoryZooKeeper) -> None:
