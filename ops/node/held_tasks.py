@@ -20,7 +20,7 @@ from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
 from cdcbus.ops.node.task_end import CRASHED, NEEDS_PERSON
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
 from cdcbus.ops.services.offer import Offer
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.occurrences import Occurrences, failure
 from cdcbus.tasks.zookeeper.audit import actions, removed_tasks
@@ -206,8 +206,10 @@ class HeldTasks:
         made = held.made or self._nodes.made(task_id)
         try:
             desired = self._nodes.wanted(task_id, held.on_command)
-        except ConfigError as error:
-            # A damaged command is no command: the task continues as it was started.
+        except (ConfigError, PositionError) as error:
+            if is_silence(error):
+                raise
+            # A damaged or refused command is none: the task continues as it was started.
             self._complaints.complain(task_id, str(error))
             self._keeps_claim(task_id, held)
             return
@@ -338,8 +340,11 @@ class HeldTasks:
         """Whether it has reached its end, not been ended by a signal."""
         try:
             stat = self._nodes.stat(task_id)
-        except ConfigError as error:
-            # Damaged: it shows no end, so the task is started again, or stopped as ordered.
+        except (ConfigError, PositionError) as error:
+            if is_silence(error):
+                raise
+            # Damaged or refused: it shows no end, so the task is started again, or stopped as
+            # ordered.
             self._complaints.complain(task_id, str(error))
             return False
         # An earlier process may have reported DONE; only a report of this one counts.

@@ -24,7 +24,7 @@ from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks, unexpected
 from cdcbus.ops.node.writable_folder import why_unwritable
 from cdcbus.ops.services.offer import Offer, read_offer
-from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.connection import is_silence, session_seconds
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
@@ -135,7 +135,9 @@ class Node:
         wish = self._wish
         try:
             self._wish = self._nodes.wish(self._id, self._wake)
-        except ConfigError as error:
+        except (ConfigError, PositionError) as error:
+            if is_silence(error):
+                raise
             # The last valid wish stays.
             self._complain("wish", str(error))
         if self._wish != wish:

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.ops.services.periodic import repeating
 from cdcbus.ops.services.topics import access_of
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.kafka.topic_log import Access, TopicLog, end_offsets
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
@@ -24,6 +24,7 @@ from cdcbus.tasks.config.named_sources import Lookup, NamedSource, first_of
 from cdcbus.tasks.config.read_task import inspect_dist
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.uses import kafka_of, task_of
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import ENVIRONMENT, BusNodes, first_for
 from cdcbus.tasks.zookeeper.source_registry import SourceNodes
@@ -87,15 +88,25 @@ class LetterCounts:
     def look(self, node_id: str) -> None:
         """Counts those of the tasks for which this node is the first. Never raises a CdcError."""
         try:
-            running = BusNodes(self._client).running()
-            self.report(lambda environment: first_for(running, environment) == node_id)
+            self.report(self._own(node_id))
         except CdcError as error:
             LOG.debug("dead letters are not counted: %s", error)
 
+    def _own(self, node_id: str) -> Callable[[str], bool]:
+        """Whether this node counts for tasks of an environment. Raises PositionUnavailable."""
+        try:
+            running = BusNodes(self._client).running()
+        except PositionError as error:
+            if is_silence(error):
+                raise
+            # Of another node, which may run or not: two that count write the same.
+            return lambda environment: environment == self._bus.environment
+        return lambda environment: first_for(running, environment) == node_id
+
     def report(self, is_own: Callable[[str], bool] = lambda _: True) -> None:
         """Writes the count of each task for which ZooKeeper has another one. `is_own`: whether
-        this node counts for tasks of an environment. Where Kafka does not answer, the count stays.
-        Raises what calls to ZooKeeper raise."""
+        this node counts for tasks of an environment. Where Kafka does not answer, or ZooKeeper
+        refuses a znode, the count stays. Raises PositionUnavailable."""
         nodes = TaskNodes(self._client)
         counted: dict[tuple[str, str], Counter[str] | None] = {}
         # Each source once: there can be hundreds of tasks.
@@ -103,28 +114,42 @@ class LetterCounts:
         ids = nodes.ids()
         self._tasks = {task_id: self._tasks[task_id] for task_id in ids if task_id in self._tasks}
         for task_id in ids:
-            task = self._task(task_id, is_own, sources)
-            if task is None:
-                continue
-            topic = dead_letter_topic_of(task)
-            if not topic:
-                continue
-            access = access_of(task)
-            key = access.servers, topic
-            # Tasks share a topic, which is read once for all.
-            if key not in counted:
-                counted[key] = self._count(access, topic)
-            counts = counted[key]
-            # The login may be another one now.
-            if counts is None and self._tasks[task_id].files_until is not None:
-                del self._tasks[task_id]
-            if counts is None or nodes.open_dead_letters(task_id) == counts[task_id]:
-                continue
-            if nodes.swimlanes(task_id):  # else it was removed meanwhile
-                nodes.put_open_dead_letters(task_id, counts[task_id])
+            try:
+                task = self._task(task_id, is_own, sources)
+                if task is not None:
+                    self._report_task(nodes, task_id, task, counted)
+            except PositionError as error:
+                if is_silence(error):
+                    raise
+                LOG.debug("dead letters of task %s are not counted: %s", task_id, error)
         # Others are forgotten: a tombstone may be compacted away before this node counts there
         # again, and its dead letter would stay counted forever.
         self._known = {key: each for key, each in self._known.items() if key in counted}
+
+    def _report_task(
+        self,
+        nodes: TaskNodes,
+        task_id: str,
+        task: FetchTask | LoadTask,
+        counted: dict[tuple[str, str], Counter[str] | None],
+    ) -> None:
+        """Writes the count of a task. `counted`: the counts of topics, by servers and topic."""
+        topic = dead_letter_topic_of(task)
+        if not topic:
+            return
+        access = access_of(task)
+        key = access.servers, topic
+        # Tasks share a topic, which is read once for all.
+        if key not in counted:
+            counted[key] = self._count(access, topic)
+        counts = counted[key]
+        # The login may be another one now.
+        if counts is None and self._tasks[task_id].files_until is not None:
+            del self._tasks[task_id]
+        if counts is None or nodes.open_dead_letters(task_id) == counts[task_id]:
+            return
+        if nodes.swimlanes(task_id):  # else it was removed meanwhile
+            nodes.put_open_dead_letters(task_id, counts[task_id])
 
     def _task(
         self, task_id: str, is_own: Callable[[str], bool], sources: Lookup

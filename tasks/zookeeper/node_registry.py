@@ -17,10 +17,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from cdcbus import __version__
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.connection import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT, is_silence
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
     Watch,
@@ -108,11 +108,16 @@ class BusNodes:
         return found
 
     def versions(self) -> dict[str, str]:
-        """The versions of cdcbus of the running nodes, by name; empty for one that does not say
-        it."""
+        """The versions of cdcbus of the running nodes, by name, without those of which ZooKeeper
+        refuses the lock; empty for one that does not say it. Raises PositionUnavailable."""
         found = {}
         for each in self.ids():
-            lock = get_node(self.client, f"{NODES}/{each}/lock")
+            try:
+                lock = get_node(self.client, f"{NODES}/{each}/lock")
+            except PositionError as error:
+                if is_silence(error):
+                    raise
+                continue
             if _is_held(lock):
                 found[each] = lock.text(VERSION)
         return found
@@ -186,10 +191,13 @@ class BusNodes:
         return list(filter(None, map(self.seen, self.ids())))
 
     def seen(self, node_id: str) -> NodeInfo | None:
-        """Like `info`, but a node whose znodes are damaged is RED, with the reason."""
+        """Like `info`, but a node whose znodes are damaged, or refused, is RED, with the reason.
+        Raises PositionUnavailable."""
         try:
             return self.info(node_id)
-        except ConfigError as error:
+        except (ConfigError, PositionError) as error:
+            if is_silence(error):
+                raise
             return NodeInfo(node_id, False, NodeWish(), health="RED", health_reason=str(error))
 
     def info(self, node_id: str) -> NodeInfo | None:

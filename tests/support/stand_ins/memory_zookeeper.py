@@ -13,6 +13,7 @@ import orjson
 from kazoo.exceptions import (
     BadVersionError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -75,7 +76,8 @@ class Transaction:
 
 class MemoryZooKeeper:
     """Of one client, whose session is SESSION. `nodes`: the bytes by path; folders are not listed.
-    `asked`: each request, in order. `refusal`: what all answers raise."""
+    `asked`: each request, in order. `refusal`: what all answers raise. `refused`: the paths to
+    which this client has no right."""
 
     client_id = (SESSION, b"")
 
@@ -86,6 +88,7 @@ class MemoryZooKeeper:
         self.watches: dict[str, list[Watch]] = {}
         self.is_silent = False
         self.refusal: Exception | None = None
+        self.refused: set[str] = set()
         self.waiting: list[Request] = []
         # Of a real one no change has the number 0.
         self._numbers = count(1)
@@ -157,6 +160,8 @@ class MemoryZooKeeper:
         try:
             if self.refusal is not None:
                 raise self.refusal
+            if path in self.refused:
+                raise NoAuthError
             found = answer()
         except Exception as error:
             return Request(partial(_raise, error))

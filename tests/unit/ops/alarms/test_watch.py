@@ -422,24 +422,11 @@ def test_a_znode_that_is_refused_ends_no_alarms_of_other_tasks(
     bus.looks(10)
     client: Any = bus
     client.delete_async("/datas/task/8/claim").get()
-    refuse(bus, refused, monkeypatch)
+    bus.refused.add(refused)
     bus.looks(90)
     assert bus.raised == ["silent"]
     assert bus.told == ([("raised", "zookeeper")] if words else [])
     assert [each.subject.endswith(words) for each in bus.channel.taken[-1:]] == [True]
-
-
-def refuse(bus: Outages, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes the right to read this znode away."""
-    request = bus._request
-
-    def answer(what: str, path: str, answered: Callable[[], Any]) -> Any:
-        bus.refusal = NoAuthError() if path == refused else None
-        made = request(what, path, answered)
-        bus.refusal = None
-        return made
-
-    monkeypatch.setattr(bus, "_request", answer)
 
 
 def test_a_task_is_lost_only_to_the_node_that_had_it_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -456,10 +443,10 @@ def test_a_task_is_lost_only_once_the_audit_can_be_read(monkeypatch: pytest.Monk
     bus = Outages(monkeypatch)
     bus.looks(10)
     bus.nodes.clear()
-    with monkeypatch.context() as meanwhile:
-        refuse(bus, "/datas/audit", meanwhile)
-        bus.looks(300)
-        assert bus.told == []
+    bus.refused.add("/datas/audit")
+    bus.looks(300)
+    assert bus.told == []
+    bus.refused.clear()
     bus.looks(80)
     assert bus.told == [("raised", "zookeeper")]
 

@@ -120,12 +120,15 @@ def test_a_bug_at_one_task_does_not_keep_a_node_from_its_others(
     assert "task 7: unexpected RuntimeError; please report it" in caplog.text
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
 def test_a_damaged_report_does_not_keep_a_task_from_being_stopped(
-    held: HeldTasks, zookeeper: MemoryZooKeeper
+    held: HeldTasks, zookeeper: MemoryZooKeeper, is_refused: bool
 ) -> None:
     nodes = TaskNodes(held._nodes.client)
     assert nodes.claim("7", "n1")
     zookeeper.put("/datas/task/7/stat", '{"state":"DANCING"}')
+    if is_refused:
+        zookeeper.refused.add("/datas/task/7/stat")
     process: Any = SimpleNamespace(ended=lambda: 0, kill=lambda: None, token="1")
     last = Run(State.STOPPED)
     held.tasks["7"] = HeldTask(Offer(("a",)), last, process=process, stop_by=1.0, last_run=last)
@@ -193,6 +196,21 @@ def test_a_task_whose_command_is_lost_goes_on_by_a_new_one(
     held.care()
     assert not running.is_asked
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_task_whose_command_cannot_be_read_keeps_its_claim(
+    held: HeldTasks, zookeeper: MemoryZooKeeper, running: Running, is_refused: bool
+) -> None:
+    """Else another node would take it, once the session is lost."""
+    zookeeper.put("/datas/task/7/wanted", '{"status":"MAYBE"}')
+    if is_refused:
+        zookeeper.refused.add("/datas/task/7/wanted")
+    zookeeper.delete_async("/datas/task/7/claim").get()
+    held.look_at_all()
+    held.care()
+    assert TaskNodes(held._nodes.client).claimed_by("7") == "n1"
+    assert not running.is_asked
 
 
 def test_a_command_that_is_given_meanwhile_counts(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cdcbus import __version__
 from cdcbus.ops.node import node as node_module
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.node import Node
@@ -144,6 +145,32 @@ def test_a_node_says_once_that_others_have_another_version(
         node._look()
     [line] = caplog.messages
     assert "n2 9.9.9), and an older one takes tasks" in line
+
+
+@pytest.mark.parametrize(
+    ("refused", "lines"), [("node/n2/lock", 0), ("node/n1/wanted", 1), ("task/7/wanted", 1)]
+)
+def test_a_refused_znode_keeps_a_node_from_nothing_else(
+    refused: str, lines: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as one that an operator's command has made with another login."""
+    client: Any = MemoryZooKeeper()
+    client.cdcbus_kept_seconds = SESSION_SECONDS
+    client.put("/datas/node/n2/lock", {"version": __version__}, SESSION + 1)
+    client.put("/datas/task/7/dist/t", {})
+    client.put("/datas/task/8/dist/t", {"consumer": {"consumerName": "CanalFetch"}})
+    TaskNodes(client).want("8", True, "ann")
+    client.refused.add(f"/datas/{refused}")
+    node = Node(NodeSettings("n1", 9, Path(), {}), client)
+    taken: list[str] = []
+    monkeypatch.setattr(node._held, "take", lambda task_id, *_: taken.append(task_id))
+    node._register(Event())
+    for _ in range(2):
+        node._reported_at = node._looked_at = 0.0
+        node._look()
+    assert taken == ["8", "8"]
+    assert "/datas/node/n1/stat" in client.nodes
+    assert [f"/datas/{refused}; check" in each for each in caplog.messages] == [True] * lines
 
 
 def test_another_process_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

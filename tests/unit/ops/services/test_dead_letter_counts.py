@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ from cdcbus.ops.services import dead_letter_counts as counts
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.tasks.config.read_task import inspect_dist
 from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from tests.support.stand_ins.memory_zookeeper import MemoryZooKeeper
 
 DIST = {
     "taskId": "7",
@@ -130,3 +133,41 @@ def test_a_login_in_a_file_is_read_again_once_kafka_refuses_it(
         secret.write_text(password)
         letters.report()
     assert asked == ["old", "new"]
+
+
+@pytest.mark.parametrize(
+    "refused", ["/datas/task/6/dist", "/datas/task/6/letters", "/datas/node/n2/lock"]
+)
+def test_a_refused_znode_keeps_no_other_task_from_being_counted(
+    monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """Of another task, or of another node."""
+    zookeeper: Any = MemoryZooKeeper()
+    for task_id in ("6", "7"):
+        zookeeper.put(f"/datas/task/{task_id}/dist/shop", {**DIST, "taskId": task_id})
+    for node_id in ("n1", "n2"):
+        zookeeper.put(f"/datas/node/{node_id}/lock", {"environment": ""}, owner=5)
+    zookeeper.refused.add(refused)
+    letters = counts.LetterCounts(
+        zookeeper, read_bus_settings({}, None, {"KAFKA_PASSWORD": "x"}, Path("/nowhere"))
+    )
+    monkeypatch.setattr(letters, "_count", lambda *_: Counter({"6": 1, "7": 2}))
+    letters.look("n1")
+    assert TaskNodes(zookeeper).open_dead_letters("7") == 2
+
+
+def test_a_node_whose_peer_is_refused_counts_for_its_own_environment_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its settings are not for those of another one."""
+    zookeeper: Any = MemoryZooKeeper()
+    zookeeper.put("/datas/task/7/dist/shop", {**DIST, "environment": "prod"})
+    zookeeper.put("/datas/node/n1/lock", {"environment": ""}, owner=5)
+    zookeeper.put("/datas/node/n2/lock", {"environment": "prod"}, owner=5)
+    zookeeper.refused.add("/datas/node/n2/lock")
+    letters = counts.LetterCounts(
+        zookeeper, read_bus_settings({}, None, {"KAFKA_PASSWORD": "x"}, Path("/nowhere"))
+    )
+    monkeypatch.setattr(letters, "_count", lambda *_: Counter({"7": 2}))
+    letters.look("n1")
+    assert TaskNodes(zookeeper).open_dead_letters("7") is None
