@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -24,12 +24,13 @@ from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.task_process import TaskProcess, child_environment
 from cdcbus.ops.services.offer import consumer_name
 from cdcbus.ops.services.periodic import repeating
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.own_program import own_program
 from cdcbus.tasks.config.keys.schedule import Schedule
 from cdcbus.tasks.config.keys.task import KEYS
 from cdcbus.tasks.config.placeholders import interpolate
 from cdcbus.tasks.verify.last import Begun, VerifyNodes, failed_verify
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
@@ -99,11 +100,18 @@ class VerifySchedule:
                 running.process.kill()
                 self._running = None  # the next node begins it again
             return
-        # One that ends with 0 has stored its result, also if one by hand has replaced that since.
-        if code and not self._has_result(running):
-            self._put_failed(running, code)
-        # After the result: if the node ends between the two, the verify is begun again.
-        self._nodes.put_begun(running.task_id, replace(running.begun, is_over=True))
+        try:
+            # One that ends with 0 has stored its result, also if one by hand has replaced that
+            # since.
+            if code and not self._has_result(running):
+                self._put_failed(running, code)
+            # After the result: if the node ends between the two, the verify is begun again.
+            self._nodes.put_begun(running.task_id, replace(running.begun, is_over=True))
+        except PositionError as error:
+            # Other tasks are verified all the same.
+            if not is_silence(error):
+                self._running = None
+            raise
         self._running = None
 
     def _has_result(self, running: Running) -> bool:
@@ -130,25 +138,41 @@ class VerifySchedule:
         """Starts to verify the task that has waited longest."""
         due: list[tuple[float, str, VerifyOrder]] = []
         for task_id in self._tasks.ids():
-            if not self._is_own(task_id):
-                continue
-            try:
-                wanted = wanted_of(self._dists.get(task_id) or {}, self._settings.environment)
-                self._complain(task_id, "")
-            except ConfigError as error:
-                self._complain(task_id, f"task {task_id} is not verified: {error}")
-                # Otherwise the result before would stand for good, and no alarm would come.
-                self._put_failed_once(task_id, str(error))
-                continue
-            if wanted is None:
-                continue
-            at = self._due_at(task_id, wanted)
-            if at <= time.time():
-                due.append((at, task_id, wanted))
-        if due:
-            # Without the order itself, as orders have no order among themselves.
-            _, task_id, wanted = min(due, key=lambda each: each[:2])
-            self._start(task_id, wanted)
+            with self._alone(task_id):
+                wanted = self._wanted(task_id)
+                if wanted is not None and (at := self._due_at(task_id, wanted)) <= time.time():
+                    due.append((at, task_id, wanted))
+        # Without the order itself, as orders have no order among themselves.
+        for _, task_id, wanted in sorted(due, key=lambda each: each[:2]):
+            with self._alone(task_id, "start"):
+                self._start(task_id, wanted)
+                return
+
+    @contextmanager
+    def _alone(self, task_id: str, what: str = "look") -> Iterator[None]:
+        """Complains of what ZooKeeper refuses of a task, which holds up no other task."""
+        about, sentence = f"{what} {task_id}", ""
+        try:
+            yield
+        except PositionError as error:
+            if is_silence(error):
+                raise
+            sentence = f"task {task_id} is not verified: {error}"
+        self._complain(about, sentence)
+
+    def _wanted(self, task_id: str) -> VerifyOrder | None:
+        """What the text of a task orders; None also where another node has the task."""
+        if not self._is_own(task_id):
+            return None
+        try:
+            wanted = wanted_of(self._dists.get(task_id) or {}, self._settings.environment)
+        except ConfigError as error:
+            self._complain(task_id, f"task {task_id} is not verified: {error}")
+            # Otherwise the result before would stand for good, and no alarm would come.
+            self._put_failed_once(task_id, str(error))
+            return None
+        self._complain(task_id, "")
+        return wanted
 
     def _is_own(self, task_id: str) -> bool:
         return self._tasks.claimed_by(task_id) == self._settings.node_id

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from kazoo.exceptions import QuotaExceededError
 
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.task_process import TaskProcess
@@ -248,3 +249,49 @@ def test_one_that_cannot_be_started_is_begun_again(
     monkeypatch.setattr(beside.schedule, "_start_process", start)
     beside.schedule.look()
     assert beside.ids == ["7"]
+
+
+def test_a_znode_that_is_refused_keeps_no_other_task_from_being_verified(
+    beside: Beside, caplog: pytest.LogCaptureFixture
+) -> None:
+    for task_id in ("7", "8"):
+        beside.is_long_ago(task_id, 9 if task_id == "7" else 2)
+    beside.client.refused.add("/datas/task/7/verify/begun")
+    for _ in range(3):
+        beside.schedule.look()
+    assert beside.ids == ["8"]
+    assert [each for each in caplog.messages if each.startswith("task 7 is not verified: Zoo")]
+    assert len(caplog.messages) == 1
+
+
+def test_a_quota_of_a_task_keeps_no_other_from_being_verified(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither where it can say nothing of its begin, nor of its end."""
+    write = beside.client.set_async
+    used_up: set[str] = set()
+
+    def refuse(path: str, data: bytes, version: int = -1) -> Any:
+        if path in used_up:
+            raise QuotaExceededError
+        return write(path, data, version)
+
+    monkeypatch.setattr(beside.client, "set_async", refuse)
+    beside.is_long_ago("7", 9)
+    beside.is_long_ago("8", 2)
+    beside.schedule.look()
+    assert beside.ids == ["7"]
+    used_up.add("/datas/task/7/verify/begun")
+    beside.started[0][2].code = 0
+    for _ in range(3):
+        beside.schedule.look()
+    assert beside.ids == ["7", "8"]
+    beside.started[1][2].code = 0
+    for _ in range(3):
+        beside.schedule.look()
+    assert beside.ids == ["7", "8"]
+    assert ["as a quota of it" in each for each in caplog.messages] == [True] * 2
+    # Once there is room, it is begun again.
+    used_up.clear()
+    beside.schedule.look()
+    assert beside.ids == ["7", "8", "7"]
