@@ -42,7 +42,7 @@ class LostTasks:
         last of them was; empty where none was. Raises PositionUnavailable."""
         tasks = TaskNodes(client)
         now = time.time()
-        gone = {task_id for task_id in self._had if _is_gone(tasks, task_id)}
+        gone = {task_id for task_id in self._had if not tasks.has_text(task_id)}
         removed = _removed(client) if gone else set()
         # Else they are looked at again, as nothing says yet whether they were removed.
         if removed is not None:
@@ -50,7 +50,7 @@ class LostTasks:
                 self._lost[task_id] = now
             self._had -= gone
         for task_id, at in list(self._lost.items()):
-            if not 0 <= now - at < kept_seconds or not _is_gone(tasks, task_id):
+            if not 0 <= now - at < kept_seconds or tasks.has_text(task_id):
                 del self._lost[task_id]
         if not self._lost:
             return "", 0.0
@@ -61,16 +61,6 @@ class LostTasks:
             "start what is missing, which stands still until then"
         )
         return sentence, max(self._lost.values())
-
-
-def _is_gone(tasks: TaskNodes, task_id: str) -> bool:
-    """Raises PositionUnavailable."""
-    try:
-        return not tasks.swimlanes(task_id)
-    except PositionError as error:
-        if is_silence(error):
-            raise
-        return False  # it is there, as a right on it is
 
 
 def _removed(client: KazooClient) -> set[str] | None:

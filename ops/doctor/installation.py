@@ -118,7 +118,7 @@ def _read(
             with bus_client(bus) as client:
                 nodes = TaskNodes(client)
                 # A task that runs from a file has no text here.
-                words = [task_id for task_id in nodes.ids() if nodes.swimlanes(task_id)]
+                words = [task_id for task_id in nodes.ids() if nodes.has_text(task_id)]
         except CdcError as cause:
             return [failure("tasks", cause)]
     for word in words:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from kazoo.client import KazooClient
 
 from cdcbus.ops.services.offer import Offer, read_offer
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.status import Status
@@ -18,7 +19,7 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 def explained(client: KazooClient, status: Status) -> Status:
     """The status, with what is missing as the reason where no node has taken a started task. Raises
-    what calls to ZooKeeper raise."""
+    PositionUnavailable."""
     if not is_waiting(status):
         return status
     reason, _ = why_waiting(client, status.task_id)
@@ -31,21 +32,25 @@ def is_waiting(status: Status) -> bool:
 
 
 def why_waiting(client: KazooClient, task_id: str) -> tuple[str, bool]:
-    """Why no node has taken a started task, and whether one of those that run could. Raises what
-    calls to ZooKeeper raise."""
+    """Why no node has taken a started task, and whether one of those that run could. Raises
+    PositionUnavailable."""
     try:
         return _reason(client, task_id)
-    except ConfigError as error:
+    except (ConfigError, PositionError) as error:
+        if is_silence(error):
+            raise
         return f"no node takes it: {error}", False
 
 
 def could_run(client: KazooClient, node: NodeInfo, task_id: str) -> bool:
-    """Whether a node could run a task if it took tasks and had no others. Raises what calls to
-    ZooKeeper raise."""
+    """Whether a node could run a task if it took tasks and had no others. Raises
+    PositionUnavailable."""
     try:
         offer = _offer(client, task_id)
     # No node can.
-    except ConfigError:
+    except (ConfigError, PositionError) as error:
+        if is_silence(error):
+            raise
         return False
     has_room = len(offer.swimlanes) <= node.work_limit
     return has_room and offer.is_for(node.node_id, node.environment)

@@ -60,7 +60,7 @@ from cdcbus.tasks.zookeeper import audit
 from cdcbus.tasks.zookeeper.lock import described
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position.history import histories, positions_of
-from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.status import Status, seen_status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 _Bus = Annotated[WebBus, Depends(bus_of)]
@@ -81,7 +81,7 @@ def tasks(bus: _Bus) -> list[Task]:
     nodes = TaskNodes(bus.client)
     found = []
     for task_id in nodes.ids():
-        status = explained(bus.client, status_of(nodes, task_id))
+        status = explained(bus.client, seen_status(nodes, task_id))
         found.append(_task(status))
     return found
 

@@ -13,7 +13,7 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
-from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.status import Status, seen_status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 STILL_SECONDS = 300.0
@@ -57,7 +57,7 @@ def complaints(bus: WebBus, now: float) -> Iterator[str]:
         return
     nodes = TaskNodes(bus.client)
     for task_id in info.tasks:
-        if sentence := complaint(status_of(nodes, task_id)):
+        if sentence := complaint(seen_status(nodes, task_id)):
             yield sentence
 
 

@@ -19,10 +19,12 @@ from cdcbus import __version__
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.overview.read_ahead import metrics_ahead
 from cdcbus.ops.web.overview.shared_look import SharedLook
+from cdcbus.plugins.errors import PositionError
 from cdcbus.tasks.verify.last import LastVerify, VerifyNodes
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.stat import Stat
-from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.status import Status, seen_status
 from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
 
 router = APIRouter()
@@ -180,7 +182,7 @@ def metrics(request: Request) -> Response:
 
 
 def of_all(bus: WebBus) -> Iterator[Sample]:
-    """All samples. Raises what reading ZooKeeper raises."""
+    """All samples. Raises PositionUnavailable; what ZooKeeper refuses is left out."""
     yield "cdcbus_build_info", (__version__, bus.node_id), 1
     for info in BusNodes(bus.client).all():
         yield from of_node(info)
@@ -188,9 +190,14 @@ def of_all(bus: WebBus) -> Iterator[Sample]:
     client = metrics_ahead(bus.client, task_ids)
     tasks, verifies = TaskNodes(client), VerifyNodes(client)
     for task_id in task_ids:
-        yield from of_task(status_of(tasks, task_id), tasks.errors(task_id))
-        if (last := verifies.last(task_id)) is not None:
-            yield from of_verify(task_id, last)
+        yield from of_task(seen_status(tasks, task_id))
+        try:
+            yield from of_failures(task_id, tasks.errors(task_id))
+            if (last := verifies.last(task_id)) is not None:
+                yield from of_verify(task_id, last)
+        except PositionError as error:
+            if is_silence(error):
+                raise
 
 
 def of_node(info: NodeInfo) -> Iterator[Sample]:
@@ -203,18 +210,21 @@ def of_node(info: NodeInfo) -> Iterator[Sample]:
     yield "cdcbus_node_silent_seconds", node, info.silent_seconds
 
 
-def of_task(status: Status, failures: list[Failure]) -> Iterator[Sample]:
+def of_task(status: Status) -> Iterator[Sample]:
     task, stat = (status.task_id,), status.stat
     yield "cdcbus_task_state", (status.task_id, status.state), 1
     if status.node_id:
         yield "cdcbus_task_on_node", (status.task_id, status.node_id), 1
     yield "cdcbus_task_restarts", task, status.run.all_restarts if status.run else 0
     yield "cdcbus_task_open_letters", task, status.open_dead_letters
-    if failures:
-        yield "cdcbus_task_last_failure_timestamp_seconds", task, _epoch(failures[-1].at)
     yield "cdcbus_task_silent_seconds", task, status.silent_seconds
     if stat is not None:
         yield from _of_stat(status.task_id, stat)
+
+
+def of_failures(task_id: str, failures: list[Failure]) -> Iterator[Sample]:
+    if failures:
+        yield "cdcbus_task_last_failure_timestamp_seconds", (task_id,), _epoch(failures[-1].at)
 
 
 def of_verify(task_id: str, last: LastVerify) -> Iterator[Sample]:

@@ -13,7 +13,7 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.threads import ask_java, java_machines, own_threads
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
-from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.status import Status, seen_status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
 
@@ -53,7 +53,7 @@ def info(bus: _Bus) -> dict[str, Any]:
     fields["workLimit"] = node.work_limit
     fields["workUsed"] = node.used
     for task_id, swimlanes in node.tasks.items():
-        status = status_of(TaskNodes(bus.client), task_id)
+        status = seen_status(TaskNodes(bus.client), task_id)
         for swimlane in swimlanes:
             fields["consumeProcess"][f"{task_id}_{swimlane}"] = _lag(status)
             fields["consumerIdle"][f"{task_id}_{swimlane}"] = _idle(status)
@@ -66,7 +66,7 @@ def error(bus: _Bus) -> list[str]:
     nodes = TaskNodes(bus.client)
     sentences = []
     for task_id in nodes.ids():
-        status = status_of(nodes, task_id)
+        status = seen_status(nodes, task_id)
         # An error that belongs to no node is shown by each of them.
         if status.state is State.ERROR and status.node_id in ("", bus.node_id):
             sentences.append(f"task {task_id}: {status.reason}")
@@ -83,7 +83,7 @@ def check(bus: _Bus) -> PlainTextResponse:
     nodes = TaskNodes(bus.client)
     sentences = []
     for task_id in nodes.ids():
-        status = status_of(nodes, task_id)
+        status = seen_status(nodes, task_id)
         if status.state is State.ERROR:
             sentence = f"task {task_id} has stopped: {status.reason}"
             one_line = " ".join(sentence.split())

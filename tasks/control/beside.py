@@ -172,7 +172,7 @@ def _stored_ids(bus: BusSettings) -> list[str]:
 
     with connected(bus.zookeeper, auth=bus.zookeeper_auth) as client:
         nodes = TaskNodes(client)
-        return [task_id for task_id in nodes.ids() if nodes.swimlanes(task_id)]
+        return [task_id for task_id in nodes.ids() if nodes.has_text(task_id)]
 
 
 def inspected_beside(place: str, word: str, bus: BusSettings) -> Inspection:

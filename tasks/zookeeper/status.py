@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.lock import left_lock
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.tasks import ENDED, Run, TaskNodes
@@ -102,6 +103,17 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     if claim is None and left:
         return _locked(replace(status, state=State.STOPPED), left)
     return _stopped(status, claim, holder)
+
+
+def seen_status(nodes: TaskNodes, task_id: str) -> Status:
+    """Like `status_of`, but a refused znode is an ERROR as well, so that other tasks can be shown.
+    Raises PositionUnavailable."""
+    try:
+        return status_of(nodes, task_id)
+    except PositionError as error:
+        if is_silence(error):
+            raise
+        return Status(task_id, State.ERROR, str(error))
 
 
 def _locked(status: Status, left: str) -> Status:

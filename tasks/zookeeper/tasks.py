@@ -25,11 +25,11 @@ import orjson
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
-from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.connection import ROOT
+from cdcbus.tasks.zookeeper.connection import ROOT, is_silence
 from cdcbus.tasks.zookeeper.lock import left_lock, live, lock_path
 from cdcbus.tasks.zookeeper.stat import Stat, stat_from_json, stat_to_json
 from cdcbus.tasks.zookeeper.znode import (
@@ -119,6 +119,16 @@ class TaskNodes:
 
     def swimlanes(self, task_id: str) -> list[str]:
         return get_children(self.client, f"{TASKS}/{task_id}/dist")
+
+    def has_text(self, task_id: str) -> bool:
+        """Whether ZooKeeper holds a text of the task, also one that it refuses. Raises
+        PositionUnavailable."""
+        try:
+            return bool(self.swimlanes(task_id))
+        except PositionError as error:
+            if is_silence(error):
+                raise
+            return True  # else there would be no right to lack
 
     def made(self, task_id: str) -> int:
         """The number of the change that made the folder of the task's texts, 0 where there is none:

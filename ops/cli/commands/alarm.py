@@ -15,7 +15,7 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json, print_table
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.tasks.process_identity import operator
 
 if TYPE_CHECKING:
@@ -50,14 +50,20 @@ def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
     """List the alarms that are raised, who accepted the last notice of each, and which tasks are
     silenced."""
     from cdcbus.ops.alarms.store import AlarmNodes
+    from cdcbus.tasks.zookeeper.connection import is_silence
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     with bus_client(bus) as client:
         nodes = AlarmNodes(client)
         known = []
         for task_id in TaskNodes(client).ids():
-            alarms, _ = nodes.get(task_id)
-            known.append((task_id, alarms, nodes.silence(task_id)))
+            try:
+                alarms, _ = nodes.get(task_id)
+                known.append((task_id, alarms, nodes.silence(task_id)))
+            except PositionError as error:
+                if is_silence(error):
+                    raise
+                click.secho(f"task {task_id}: {error}", fg="red", err=True)
     now = time.time()
     if as_json:
         found = []

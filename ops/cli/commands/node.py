@@ -20,7 +20,7 @@ from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.zookeeper.node_registry import ONE_VERSION, BusNodes, NodeInfo, mixed_versions
-from cdcbus.tasks.zookeeper.status import status_of
+from cdcbus.tasks.zookeeper.status import seen_status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _waiting(
         # Not only those that it had: an earlier drain may have left some.
         for task_id in tasks.ids():
             is_asked = task_id in had or could_run(client, node, task_id)
-            if is_asked and is_waiting(status_of(tasks, task_id)):
+            if is_asked and is_waiting(seen_status(tasks, task_id)):
                 reasons[task_id], could_one = why_waiting(client, task_id)
                 could_be_taken = could_be_taken or could_one
         if not could_be_taken or time.monotonic() > deadline:

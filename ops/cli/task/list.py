@@ -26,7 +26,7 @@ from cdcbus.tasks.control.named_task import unknown_task
 from cdcbus.tasks.runtime.occurrences import Occurrences
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, last_hour
 from cdcbus.tasks.zookeeper.lock import described
-from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.status import Status, seen_status, status_of
 from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
     """
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
-        found = [explained(client, status_of(nodes, task_id)) for task_id in nodes.ids()]
+        found = [explained(client, seen_status(nodes, task_id)) for task_id in nodes.ids()]
     if as_json:
         print_json(list(map(as_fields, found)))
     elif found:

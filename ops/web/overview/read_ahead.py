@@ -9,6 +9,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from cdcbus.tasks.zookeeper.connection import REFUSED
 from cdcbus.tasks.zookeeper.dist_nodes import dist_path
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.tasks import TASKS
@@ -50,10 +51,10 @@ class ReadAhead:
             self._children.update(_answered(group, self._client.get_children_async))
 
     def names(self, folder: str) -> Sequence[str]:
-        """The names in a folder that was read; none where it does not exist."""
+        """The names in a folder that was read; none where it does not exist, or is refused."""
         try:
             found: Sequence[str] = answer(self._children[folder])
-        except NoNodeError:
+        except (NoNodeError, *REFUSED):
             return ()
         return found
 
@@ -117,6 +118,6 @@ def _answered(paths: Sequence[str], ask: Callable[[str], Any]) -> dict[str, Any]
 def _wait(request: Any) -> None:
     try:
         answer(request)
-    except NoNodeError:
-        # This is an answer as well: the reader of the path gets it again.
+    except (NoNodeError, *REFUSED):
+        # These are answers as well: the reader of the path gets them again.
         return

@@ -15,9 +15,11 @@ from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.overview.read_ahead import ReadAhead, tasks_ahead
 from cdcbus.ops.web.overview.shared_look import SharedLook
 from cdcbus.ops.web.overview.stored_tasks import Route, StoredTasks, route_of
+from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory, last_hour, minutes_path
-from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.connection import is_silence
+from cdcbus.tasks.zookeeper.status import Status, seen_status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 # The last hour of a task is read again after this time.
@@ -85,7 +87,8 @@ class Overviews:
         self._look = SharedLook(self._read)
 
     def rows(self) -> list[TaskRow]:
-        """The rows of all tasks, the most urgent first."""
+        """The rows of all tasks, the most urgent first. Raises PositionUnavailable; a refused znode
+        is a sentence in the row of its task."""
         return self._look.get()
 
     def changed(self) -> None:
@@ -96,7 +99,6 @@ class Overviews:
         task_ids = TaskNodes(self._bus.client).ids()
         client = tasks_ahead(self._bus.client, task_ids)
         nodes = TaskNodes(client)
-        alarms = AlarmNodes(client)
         now = time.time()
         hours = self._read_hours(task_ids, now)
         rows = []
@@ -105,13 +107,13 @@ class Overviews:
             route = None
             if task is not None:
                 route = route_of(task)
-            known, _ = alarms.get(task_id)
+            alarms, is_silent = _alarms(AlarmNodes(client), task_id, now)
             row = TaskRow(
-                status=explained(client, status_of(nodes, task_id)),
+                status=explained(client, seen_status(nodes, task_id)),
                 route=route,
                 hour=hours[task_id],
-                alarms=[(rule, alarm.sentence) for rule, alarm in known.raised.items()],
-                is_silent=alarms.silence(task_id).is_on(now),
+                alarms=alarms,
+                is_silent=is_silent,
                 tags=tags,
             )
             rows.append(row)
@@ -129,13 +131,33 @@ class Overviews:
         client.read(map(minutes_path, old))
         history = ThroughputHistory(client)
         for task_id in old:
-            hour: Sequence[int] = ()
-            if minutes := history.read(task_id):
-                hour = last_hour(minutes, now)
-            self._hours[task_id] = (now, hour)
+            self._hours[task_id] = (now, _hour(history, task_id, now))
         # Deleted tasks are forgotten.
         self._hours = {task_id: self._hours[task_id] for task_id in task_ids}
         return {task_id: hour for task_id, (_, hour) in self._hours.items()}
+
+
+def _alarms(nodes: AlarmNodes, task_id: str, now: float) -> tuple[list[tuple[str, str]], bool]:
+    """The alarms that are raised, as rule and sentence, and whether the task is silent."""
+    try:
+        known, _ = nodes.get(task_id)
+        raised = [(rule, alarm.sentence) for rule, alarm in known.raised.items()]
+        return raised, nodes.silence(task_id).is_on(now)
+    except PositionError as error:
+        if is_silence(error):
+            raise
+        return [("zookeeper", str(error))], False
+
+
+def _hour(history: ThroughputHistory, task_id: str, now: float) -> Sequence[int]:
+    """The rows in each of the last minutes; empty where nothing was reported, or it is refused."""
+    try:
+        minutes = history.read(task_id)
+    except PositionError as error:
+        if is_silence(error):
+            raise
+        minutes = []
+    return last_hour(minutes, now) if minutes else ()
 
 
 def overview_of(

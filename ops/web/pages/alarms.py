@@ -21,6 +21,8 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import DONE, task_address
+from cdcbus.plugins.errors import PositionError
+from cdcbus.tasks.zookeeper.connection import is_silence
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import STAMP
 
@@ -73,9 +75,17 @@ class ShownAlarms:
 
 
 def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
+    """The alarms of a task; where ZooKeeper refuses them, that is one. Raises
+    PositionUnavailable."""
     nodes = AlarmNodes(bus.client)
-    known, _ = nodes.get(task_id)
-    silence = nodes.silence(task_id)
+    try:
+        known, _ = nodes.get(task_id)
+        silence = nodes.silence(task_id)
+    except PositionError as error:
+        if is_silence(error):
+            raise
+        refused = RaisedRow(task_id, "zookeeper", str(error), "", 1, "")
+        return ShownAlarms(task_id, [refused], [], "", "")
     raised = []
     for rule, alarm in known.raised.items():
         since = _stamp(alarm.since)

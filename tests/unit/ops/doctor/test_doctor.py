@@ -4,18 +4,22 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
+from cdcbus.ops.doctor import installation
 from cdcbus.ops.doctor.clocks import describe_skew
 from cdcbus.ops.doctor.kafka import advertised, broker_settings, replicas
 from cdcbus.ops.doctor.machine import compiled
 from cdcbus.ops.doctor.zookeeper import ask, quorum
-from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.errors import ConfigError, PositionUnavailable
+from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.preflight.result import Outcome
 from tests.support.servers.silent_server import silent_server
+from tests.unit.ops.cli.runs import Failing, in_memory
 
 
 @pytest.mark.parametrize(
@@ -150,3 +154,14 @@ def test_a_zookeeper_that_is_silent_is_asked_once_and_named_meanwhile() -> None:
     subjects = [each["subject"] for each in json.loads(result.stdout) if each["outcome"] == "error"]
     assert subjects == [f"ZooKeeper {address}", "ZooKeeper quorum"]
     assert "does not answer: timed out" in result.stdout
+
+
+def test_a_task_whose_texts_are_refused_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    zookeeper = in_memory(monkeypatch, installation)
+    for task_id in ("7", "8"):
+        zookeeper.put(f"/datas/task/{task_id}/dist/lane", {})
+    zookeeper.put("/datas/task/9/minutes", {})  # it runs from a file
+    zookeeper.refused.add("/datas/task/7/dist")
+    monkeypatch.setattr(installation, "inspect_named", Failing(ConfigError("unreadable")))
+    seen = installation._read(read_bus_settings({}, None, {}, Path()), [], {})
+    assert [each.subject for each in seen] == ["task 7", "task 8", "tasks"]

@@ -9,7 +9,15 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cdcbus.ops.web.metrics import METRICS, Described, exposed, of_node, of_task, of_verify
+from cdcbus.ops.web.metrics import (
+    METRICS,
+    Described,
+    exposed,
+    of_failures,
+    of_node,
+    of_task,
+    of_verify,
+)
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.verify.last import LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.node_registry import NodeInfo, NodeWish
@@ -51,6 +59,7 @@ STATUS = Status(
     open_dead_letters=4,
     reported_at=STAT.at,
 )
+FAILURES = [Failure("2024-05-01 03:04:05", "n1", "x")]
 
 
 def row(metric: Described) -> str:
@@ -114,7 +123,8 @@ def test_every_metric_is_told_with_its_labels() -> None:
     verified = LastVerify("", "2024-05-01 03:04:05", results={"equal": 3})
     samples = [
         *of_node(info),
-        *of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")]),
+        *of_task(STATUS),
+        *of_failures("shop", FAILURES),
         *of_verify("shop", verified),
     ]
     told = {name: labels for name, labels, value in samples if value is not None}
@@ -126,7 +136,7 @@ def test_every_metric_is_told_with_its_labels() -> None:
 def test_values_are_those_of_the_task() -> None:
     values = {
         (name, *labels): value
-        for name, labels, value in of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")])
+        for name, labels, value in [*of_task(STATUS), *of_failures("shop", FAILURES)]
     }
     assert values["cdcbus_task_state", "shop", "WORKING"] == 1
     assert values["cdcbus_task_restarts", "shop"] == 14
@@ -173,12 +183,12 @@ def test_what_a_verify_has_found_is_told() -> None:
 
 def test_a_task_that_has_lost_its_lock_is_still_told_to_be_silent() -> None:
     lost = Status("shop", State.WORKING, reported_at="2024-05-01 03:04:05")
-    silent = [value for name, _, value in of_task(lost, []) if name == "cdcbus_task_silent_seconds"]
+    silent = [value for name, _, value in of_task(lost) if name == "cdcbus_task_silent_seconds"]
     assert isinstance(silent[0], float) and silent[0] > 60
 
 
 def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
-    samples = list(of_task(Status("shop", State.NEW), []))
+    samples = list(of_task(Status("shop", State.NEW)))
     assert samples == [
         ("cdcbus_task_state", ("shop", State.NEW), 1),
         ("cdcbus_task_restarts", ("shop",), 0),
@@ -187,7 +197,7 @@ def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
     ]
     idle = {
         name: value
-        for name, _, value in of_task(Status("shop", State.WORKING, stat=Stat(State.WORKING)), [])
+        for name, _, value in of_task(Status("shop", State.WORKING, stat=Stat(State.WORKING)))
     }
     assert idle["cdcbus_task_lag_records"] is None
     assert idle["cdcbus_task_queued_bytes"] is None

@@ -60,3 +60,13 @@ def test_a_lock_of_no_session_is_named_with_what_to_do_also_of_a_new_task(
     fields = orjson.loads(CliRunner().invoke(main, ["task", "status", "7", "--json"]).stdout)
     assert fields["locks"]["lane"].startswith(holder)
     assert f"is held by {holder}" in CliRunner().invoke(main, ["task", "list"]).output
+
+
+def test_a_refused_znode_hides_no_other_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    zookeeper = in_memory(monkeypatch, listing)
+    for task_id in ("7", "8"):
+        zookeeper.put(f"/datas/task/{task_id}/dist/lane", {})
+    zookeeper.refused.add("/datas/task/7/state")
+    seven, eight = orjson.loads(CliRunner().invoke(main, ["task", "list", "--json"]).stdout)
+    assert (seven["task_id"], seven["state"], eight["state"]) == ("7", "ERROR", "NEW")
+    assert "does not let this user use /datas/task/7/state" in seven["reason"]
