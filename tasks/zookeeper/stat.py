@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, astuple, dataclass, field, fields
+from dataclasses import KW_ONLY, astuple, dataclass, field
 from typing import Any
 
 from cdcbus.plugins.task_status import State
@@ -182,10 +182,11 @@ def table_counts_from_json(value: Any) -> tuple[TableCounts, ...]:
     if not isinstance(value, list):
         return ()
     # Another version of cdcbus may have written rows with other fields.
-    length = len(fields(TableCounts))
+    kinds = list(map(type, astuple(TableCounts("", ""))))
     found = []
     for row in value:
-        if isinstance(row, list) and len(row) == length:
+        # `type` and not `isinstance`, as a bool would pass for an int.
+        if isinstance(row, list) and list(map(type, row)) == kinds:
             found.append(TableCounts(*row))
     return tuple(found)
 

@@ -9,12 +9,18 @@ from cdcbus.tasks.zookeeper.stat import (
 )
 
 ORDERS = TableCounts("shop", "shop.orders", 12, 7, 3, 1, 0, 1, 2)
+# Metrics of all tasks would end at such a label or number.
+DAMAGED: list[list[object]] = [
+    [None, "shop.orders", *range(9)],
+    ["shop", "shop.orders", *range(8), "x"],
+    ["shop", "shop.orders", *range(8), True],
+]
 
 
 def test_what_is_told_is_read_again_and_damage_is_left_out() -> None:
-    assert table_counts_from_json([*table_counts_to_json([ORDERS]), ["too", "short"], 7]) == (
-        ORDERS,
-    )
+    assert table_counts_from_json(
+        [*table_counts_to_json([ORDERS]), ["too", "short"], 7, *DAMAGED]
+    ) == (ORDERS,)
     assert table_counts_from_json({"not": "a list"}) == ()
 
 
