@@ -44,6 +44,7 @@ from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
 from cdcbus.plugins.errors import CdcError, SparkUnavailable
+from cdcbus.plugins.files.file_times import all_read, note_all_read
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
@@ -84,6 +85,8 @@ class TaskRun(NamedTuple):
     # run, and the target can be altered in between.
     run_id: str
     task: bytes
+    # As `file_times.all_read` of the driver: a Python worker may be a new process.
+    files_read: Mapping[frozenset[str], dict[str, int]]
 
 
 def warm_up(spark: SparkSession, partitions: int) -> None:
@@ -108,7 +111,7 @@ class Executors:
         """`applier` is the driver's, for what needs no executor; it has taken the target over."""
         if applier.keeps_offsets and isinstance(task.target, JdbcTarget):
             task = replace(task, target=replace(task.target, needs_offsets=True))
-        self._run = TaskRun(uuid4().hex, pickle.dumps(task))
+        self._run = TaskRun(uuid4().hex, pickle.dumps(task), all_read())
         self._applier = applier
 
     @property
@@ -177,6 +180,7 @@ def apply_partition(
     """Applies one partition's records, and yields one row with its pickled `Outcome`, errors
     included; nothing where there are no records or the partition has no span."""
     task: LoadTask = pickle.loads(run.task)
+    note_all_read(run.files_read)
     slices = _slices(batches, task.max_records_per_batch)
     first = next(slices, None)
     if first is None:

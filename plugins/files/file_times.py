@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 
-# Of files that were read together: when each had been written.
+# Of files that were read together, here or by the driver: when each had been written.
 _READ: dict[frozenset[str], dict[str, int]] = {}
 # Of files of passwords: when each had been written as it was first read.
 _OF_PROCESS: dict[str, int] = {}
@@ -35,8 +35,19 @@ def note_read(times: Mapping[str, int]) -> None:
     _READ[frozenset(times)] = dict(times)
 
 
+def all_read() -> dict[frozenset[str], dict[str, int]]:
+    """All that was noted as read, for another process of the task."""
+    return dict(_READ)
+
+
+def note_all_read(read: Mapping[frozenset[str], dict[str, int]]) -> None:
+    """Notes what another process of the task has read, and this one has not."""
+    for paths, times in read.items():
+        _READ.setdefault(paths, times)
+
+
 def are_written_since(times: Mapping[str, int]) -> bool:
-    """Whether files have been used together in this process, and one was written since."""
+    """Whether the task, or another one here, has used files together, and one was written since."""
     return _READ.get(frozenset(times), times) != times
 
 

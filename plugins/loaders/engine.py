@@ -199,10 +199,19 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
     """Returns a database that connects at first use; an unreachable server is retried
     `connect_retries` times, half a second apart.
 
-    A refused login is not retried: servers lock accounts for that.
+    A refused login is not retried: servers lock accounts for that. Raises ConfigError,
+    TargetUnavailable for a file that has become unusable.
     """
-    engine, own = open_engine(target, url), set[int]()
-    tls = CurrentTls(url.mysql_tls)
+    own = set[int]()
+    try:
+        engine, tls = open_engine(target, url), CurrentTls(url.mysql_tls)
+    except ConfigError as error:
+        if url.mysql_tls.is_renewed():
+            raise TargetUnavailable(
+                f"{url.shown} cannot be connected to with the certificates that were written since "
+                f"the last time: {error}; check that certificate and key belong together"
+            ) from error
+        raise
     if url.dialect == "mysql":
         own = set_up_mysql(engine, url, target.task_id)
 

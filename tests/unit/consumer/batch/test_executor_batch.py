@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from time import time
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +26,15 @@ from cdcbus.consumer.records.late import Begun
 from cdcbus.consumer.records.records import Records, same_in_all
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Details, Landmark, TargetTable
 from cdcbus.plugins.epoch import epoch_text
-from cdcbus.plugins.errors import OffsetConflict, TargetMisconfigured, TargetRejected
+from cdcbus.plugins.errors import (
+    ConfigError,
+    OffsetConflict,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetUnavailable,
+)
+from cdcbus.plugins.files import file_times
+from cdcbus.plugins.files.file_times import are_written_since, note_read, written_at
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
@@ -33,7 +43,7 @@ from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.unit.consumer.apply.applying import PARENTS, PARTITION, TASK, Made, parent, row, target
 
 RECORDS = 20
-RUN = TaskRun("first", pickle.dumps(TASK))
+RUN = TaskRun("first", pickle.dumps(TASK), {})
 
 
 def batches(
@@ -405,6 +415,30 @@ def test_executors_must_keep_offsets_where_their_driver_does(*, keeps_offsets: b
 def test_each_use_of_executors_is_another_run() -> None:
     driver: Any = SimpleNamespace(keeps_offsets=True)
     assert Executors(TASK, driver)._run != Executors(TASK, driver)._run
+
+
+def test_a_worker_knows_the_certificates_that_its_driver_has_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else a file that is being written when the first batch comes would count as a fault of the
+    task's settings."""
+    ca = tmp_path / "ca.pem"
+    ca.write_text("as it was")
+    note_read(written_at([str(ca)]))
+    driver: Any = SimpleNamespace(keeps_offsets=True)
+    run = Executors(TASK, driver)._run
+    os.utime(ca, ns=(1, 1))
+    # As in another process.
+    monkeypatch.setattr(file_times, "_READ", {})
+
+    def refuse(*_: object) -> None:
+        is_renewed = are_written_since(written_at([str(ca)]))
+        raise (TargetUnavailable if is_renewed else ConfigError)("half a certificate")
+
+    monkeypatch.setattr(executor_batch, "_applier", refuse)
+    [batch] = apply_partition(run, {PARTITION: Span(0, 3, 7)}, {}, batches([3]))
+    outcome: Outcome = pickle.loads(batch.column("outcome")[0].as_py())
+    assert isinstance(outcome.error, TargetUnavailable)
 
 
 def test_only_the_appliers_of_the_last_tasks_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from pathlib import Path
@@ -219,10 +220,29 @@ def test_each_connection_to_mysql_takes_the_certificates_that_are_on_disk(
     first, text = context(), ca.read_bytes()
     assert context() is first
     ca.write_bytes(text[:100])
+    os.utime(ca, ns=(1, 1))
     assert context() is first
     assert context() is first
     assert len(caplog.messages) == 1
     assert "connections are made with the certificates of before" in caplog.messages[0]
     ca.write_bytes(text)
+    os.utime(ca, ns=(2, 2))
     assert context() is not first
     database.engine.dispose()
+
+
+def test_a_target_is_waited_for_while_its_certificates_are_written_anew(tmp_path: Path) -> None:
+    """As where a task begins again after its locks were lost; unless they were never usable."""
+    ca = Authority.new(tmp_path, "ca").ca
+    text = ca.read_bytes()
+    address = f"jdbc:mysql://127.0.0.1:1/shop?sslMode=VERIFY_CA&serverSslCert={ca}"
+    at = JdbcTarget(address, "u", "pw", "t1")
+    ca.write_bytes(text[:100])
+    with pytest.raises(ConfigError, match="no file of CA certificates in PEM form"):
+        open_target(at)
+    ca.write_bytes(text)
+    open_target(at).engine.dispose()
+    ca.write_bytes(text[:100])
+    os.utime(ca, ns=(1, 1))
+    with pytest.raises(TargetUnavailable, match="no file of CA certificates in PEM form"):
+        open_target(at)
