@@ -28,6 +28,7 @@ from cdcbus.consumer.records.outdated import find_outdated
 from cdcbus.consumer.records.record_reader import RecordReader
 from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import BusRejected, DataError
+from cdcbus.plugins.kafka.client.certificates import written_at
 from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.dead_letter_sender import WAIT_SECONDS, DeadLetterSender, UnsentLetters
@@ -42,26 +43,24 @@ class DeadLetterTopic:
     """The dead letters of one task. A context manager; thread-safe."""
 
     def __init__(self, task: LoadTask, unsent: UnsentLetters | None = None) -> None:
-        """Connects at first use. `unsent`: as for DeadLetterSender. Raises ConfigError for settings
-        that the Kafka client does not know."""
+        """Connects at first use. `unsent`: see UnsentLetters; kept by whoever makes a new topic for
+        each attempt. Raises ConfigError for settings that the Kafka client does not know."""
         self._task_id = task.task_id
         self._config = task.dead_letters
         self._servers = task.source.servers
         self._converter = task.converter
-        self._refusals = Refusals()
         self._options: dict[str, Any] = {
             **task.source.look_up_options,
             "bootstrap.servers": task.source.servers,
-            "error_cb": self._refusals,
             "logger": LIBRARY_LOG,
         }
         self._reader = RecordReader(
-            {**self._options, "group.id": f"cdcbus-{task.task_id}"}, self._servers, self._refusals
+            {**self._options, "group.id": f"cdcbus-{task.task_id}"}, self._servers
         )
         # The digests of the open letters, as far as known, by their `record`.
         self._open: dict[str, str] = {}
         self._lock = Lock()
-        options = {
+        self._sending_options = {
             **self._options,
             "acks": "all",
             "enable.idempotence": True,
@@ -71,7 +70,23 @@ class DeadLetterTopic:
             # The brokers decide which records are too large: that one was in Kafka before.
             "message.max.bytes": MOST_BYTES,
         }
-        self._sender = DeadLetterSender(make_client(Producer, options), self._servers, unsent)
+        self._unsent: UnsentLetters = set() if unsent is None else unsent
+        self._certificates: dict[str, int] = {}
+        self._sender = self._new_sender()
+
+    def _new_sender(self) -> DeadLetterSender:
+        certificates, refusals = written_at(self._sending_options), Refusals()
+        producer = make_client(Producer, {**self._sending_options, "error_cb": refusals})
+        self._certificates = certificates
+        return DeadLetterSender(producer, self._servers, refusals, self._unsent)
+
+    def _send(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Sends by a client with the certificates that are on disk: one reads them only when it is
+        made. Raises as `DeadLetterSender.send`, and BusUnavailable where none can be made."""
+        if written_at(self._sending_options) != self._certificates:
+            former, self._sender = self._sender, self._new_sender()
+            former.close()
+        self._sender.send(records)
 
     @property
     def task_id(self) -> str:
@@ -86,8 +101,9 @@ class DeadLetterTopic:
     def open(self) -> None:
         """Creates the topic where it is missing, and counts the task's open letters. Must be called
         before the first `put`. Raises BusError."""
-        with make_client(AdminClient, self._options) as admin:
-            self._make_topic(admin)
+        refusals = Refusals()
+        with make_client(AdminClient, {**self._options, "error_cb": refusals}) as admin:
+            self._make_topic(admin, refusals)
         self._open = self._open_digests()
 
     def put(self, dead_letters: Sequence[DeadLetter]) -> None:
@@ -106,7 +122,7 @@ class DeadLetterTopic:
                 messages.append(self._message(letter, now, original))
                 digests[letter.record] = digest
             self._check_limit(named)
-            self._sender.send(messages)
+            self._send(messages)
             self._open |= digests
         for dead_letter in named:
             LOG.warning(
@@ -165,7 +181,7 @@ class DeadLetterTopic:
             # With its old epoch the record would be left out as sent too late.
             value = without_epoch(each.value, self._converter)
             records.append(replayed_record(each, value, now))
-        self._sender.send(records)
+        self._send(records)
         self.drop(ordered)
 
     def outdated(
@@ -181,7 +197,7 @@ class DeadLetterTopic:
         for each in dead_letters:
             key = letter_key(self._task_id, each.dead_letter.record)
             tombstones.append({"topic": self._config.topic, "key": key, "value": None})
-        self._sender.send(tombstones)
+        self._send(tombstones)
 
     def _message(self, dead_letter: DeadLetter, now: str, original: Message) -> Mapping[str, Any]:
         return {
@@ -191,7 +207,7 @@ class DeadLetterTopic:
             "headers": letter_headers(self._task_id, dead_letter, now, original),
         }
 
-    def _make_topic(self, admin: AdminClient) -> None:
+    def _make_topic(self, admin: AdminClient, refusals: Refusals) -> None:
         topic = self._config.topic
         try:
             if topic in admin.list_topics(timeout=WAIT_SECONDS).topics:
@@ -205,7 +221,7 @@ class DeadLetterTopic:
                 return
             silent = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
             if failed.retriable() or failed.code() in silent:
-                raise self._refusals.unanswered(admin, self._servers, error) from error
+                raise refusals.unanswered(admin, self._servers, error) from error
             raise BusRejected(
                 f"topic {topic} for dead letters cannot be made at {self._servers}: "
                 f"{failed.str()}; create it with cleanup.policy=compact, or name another in "

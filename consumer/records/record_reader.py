@@ -29,18 +29,20 @@ SKIP_BYTES: Final = 1024
 class RecordReader:
     """Reads records with a new client for each use."""
 
-    def __init__(self, options: Mapping[str, Any], servers: str, refusals: Refusals) -> None:
-        """`options`: settings of the Kafka client, including its group; `refusals` is their
-        `error_cb`."""
+    def __init__(self, options: Mapping[str, Any], servers: str) -> None:
+        """`options`: settings of the Kafka client, including its group."""
         self._options = options
         self._servers = servers
-        self._refusals = refusals
+        # Those of the last client.
+        self._refusals = Refusals()
 
     @contextmanager
     def consumer(self) -> Iterator[Consumer]:
-        """A client for `read`."""
+        """A client for `read`, one at a time."""
+        self._refusals = Refusals()
         options = {
             **self._options,
+            "error_cb": self._refusals,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",

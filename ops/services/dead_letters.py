@@ -14,7 +14,7 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.ops.services.topics import access_of
 from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG
+from cdcbus.plugins.kafka.client.errors import LIBRARY_LOG, Refusals
 from cdcbus.plugins.kafka.client.making import make_client
 from cdcbus.plugins.kafka.dead_letter_sender import DeadLetterSender
 from cdcbus.plugins.kafka.topic_log import Access, KafkaRecord, TopicLog, end_offsets, first_offsets
@@ -94,7 +94,9 @@ class FetchLetters:
             # Compaction then removes the letter.
             key = self._key(each.dead_letter.record)
             tombstones.append({"topic": self._topic, "key": key, "value": None})
-        with DeadLetterSender(_producer(self._access), self._access.servers) as sender:
+        refusals = Refusals()
+        producer = _producer(self._access, refusals)
+        with DeadLetterSender(producer, self._access.servers, refusals) as sender:
             sender.send(tombstones)
 
     def _key(self, record: str) -> bytes:
@@ -109,12 +111,13 @@ def letters_of(task: FetchTask | LoadTask) -> DeadLetterTopic | FetchLetters:
     return FetchLetters(task)
 
 
-def _producer(access: Access) -> Producer:
+def _producer(access: Access, refusals: Refusals) -> Producer:
     options: dict[str, Any] = {
         **access.options,
         "bootstrap.servers": access.servers,
         "acks": "all",
         "enable.idempotence": True,
+        "error_cb": refusals,
         "logger": LIBRARY_LOG,
     }
     return make_client(Producer, options)

@@ -13,6 +13,7 @@ from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS
 from cdcbus.plugins.kafka.client.errors import (
     INVALID,
     RIGHTS,
+    Refusals,
     denied,
     drop_unsent,
     fatal_error,
@@ -32,11 +33,17 @@ class DeadLetterSender:
     """Sends through a producer that nobody else uses. A context manager. Not thread-safe."""
 
     def __init__(
-        self, producer: Producer, servers: str, unsent: UnsentLetters | None = None
+        self,
+        producer: Producer,
+        servers: str,
+        refusals: Refusals,
+        unsent: UnsentLetters | None = None,
     ) -> None:
-        """`unsent`: see UnsentLetters; kept by whoever makes a new sender for each attempt."""
+        """`refusals` is the producer's `error_cb`. `unsent`: see UnsentLetters; kept by whoever
+        makes a new sender for each attempt."""
         self._producer = producer
         self._servers = servers
+        self._refusals = refusals
         self._unsent: UnsentLetters = set() if unsent is None else unsent
 
     def __enter__(self) -> Self:
@@ -59,6 +66,8 @@ class DeadLetterSender:
 
         topic = ""
         sizes: UnsentLetters = set()
+        # What passed before is no reason.
+        self._refusals.reason = ""
         try:
             for record in records:
                 topic = record["topic"]
@@ -132,8 +141,10 @@ class DeadLetterSender:
         return found.error is None and all(each.leader >= 0 for each in found.partitions.values())
 
     def _unacknowledged(self) -> BusUnavailable:
+        reason = f" ({self._refusals.reason})" if self._refusals.reason else ""
         return BusUnavailable(
             f"Kafka at {self._servers} has not acknowledged dead letters within {WAIT_SECONDS:g} s"
+            f"{reason}"
         )
 
     def _failure(self, error: KafkaError, topic: str, size_bytes: int) -> BusError:
