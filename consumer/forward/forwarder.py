@@ -43,6 +43,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
+from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import TaskStatus
@@ -151,7 +152,7 @@ class Forwarder:
                 offset.next_offset, offset.position_version, offset.details.last
             )
 
-        with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
+        with self._side_by_side(PARTITIONS_AT_ONCE) as pool:
             list(pool.map(take, offsets))
 
     def _look_at_starts(self, starts: dict[TopicPartition, int]) -> None:
@@ -216,8 +217,11 @@ class Forwarder:
         def look_at(partition: TopicPartition) -> AppliedOffset | None:
             return look(self._outlet(partition))
 
-        with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
+        with self._side_by_side(PARTITIONS_AT_ONCE) as pool:
             return list(filter(None, pool.map(look_at, partitions)))
+
+    def _side_by_side(self, threads: int) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(threads, "forward", TASK_AT_WORK.set, (self._task.task_id,))
 
     def prepare(self, partition: TopicPartition, records: Records) -> WritePrepared:
         """Returns `apply` itself: sending needs no preparation."""
@@ -290,7 +294,7 @@ class Forwarder:
 
         if outlets:
             # Raised where this process may have no more threads.
-            with suppress(RuntimeError), ThreadPoolExecutor(len(outlets)) as pool:
+            with suppress(RuntimeError), self._side_by_side(len(outlets)) as pool:
                 for outlet in outlets:
                     pool.submit(end, outlet)
         for outlet in outlets:

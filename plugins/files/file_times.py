@@ -8,14 +8,16 @@ where one was written since.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from pathlib import Path
+
+from cdcbus.plugins.log_context import TASK_AT_WORK
 
 # Of files that were read together, here or by the driver: when each had been written.
 _READ: dict[frozenset[str], dict[str, int]] = {}
-# Of files of passwords: when each had been written as it was first read.
+# Of files of passwords: when each had been written as it was first read. By task where the process
+# runs several, else under no name: any thread of a task can ask.
 _OF_PROCESS: dict[str, int] = {}
-_TAKEN: ContextVar[dict[str, int]] = ContextVar("files that were taken over", default=_OF_PROCESS)
+_TAKEN: dict[str, dict[str, int]] = {}
 
 
 def written_at(paths: Iterable[str]) -> dict[str, int]:
@@ -52,19 +54,23 @@ def are_written_since(times: Mapping[str, int]) -> bool:
 
 
 def begin_task() -> None:
-    """Has this thread count by itself what it takes over: the process runs other tasks as well."""
-    _TAKEN.set({})
+    """Has the task at work count by itself what it takes over: the process runs others as well."""
+    _TAKEN[TASK_AT_WORK.get()] = {}
+
+
+def _taken() -> dict[str, int]:
+    return _TAKEN.get(TASK_AT_WORK.get(), _OF_PROCESS)
 
 
 def note_taken(path: str) -> None:
     """Notes, before it is read, that the text of a file is taken over for good."""
-    taken = _TAKEN.get()
+    taken = _taken()
     if path not in taken:
         taken |= written_at([path])
 
 
 def newer_than_taken() -> list[str]:
     """The files that were written after they were taken over, and are there."""
-    taken = _TAKEN.get()
+    taken = _taken()
     now = written_at(taken)
     return [path for path, at in now.items() if at not in (0, taken[path])]

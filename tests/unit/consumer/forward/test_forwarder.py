@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from itertools import count
 from threading import Barrier, Event, Thread
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.forward import forwarder as forwarders
 from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.consumer.forward.outlet import Outlet
 from cdcbus.consumer.offsets.moves import FirstRecords, ReadFirst, no_records
@@ -19,6 +22,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import ConversionError, PositionUnusable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
+from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 
@@ -49,6 +53,33 @@ def test_all_transactions_are_undone_at_the_same_time() -> None:
     forwards.close()
     assert forwards._outlets == {}
     forwards.close()
+
+
+def test_the_threads_of_a_forwarder_work_for_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what a client says there is said of no task, nor is its password another one by then."""
+    tasks: list[str] = []
+
+    class Watched(Outlet):
+        def __init__(self) -> None: ...
+
+        def take(self, *_: object) -> AppliedOffset:
+            tasks.append(TASK_AT_WORK.get())
+            return AppliedOffset(*partition, 1, 1)
+
+        def __exit__(self, *_: object) -> None:
+            tasks.append(TASK_AT_WORK.get())
+
+    partition = TopicPartition("orders", 0)
+    forwards = forwarder()
+    forwards._config = replace(forwards._config, transactional_id="t")
+    forwards._outlets[partition] = Watched()
+    monkeypatch.setattr(Outlet, "applied", lambda _: tasks.append(TASK_AT_WORK.get()))
+    monkeypatch.setattr(forwarders, "TopicLogs", lambda _: nullcontext())
+    monkeypatch.setattr(forwarders, "partitions_read", lambda *_: [partition])
+    forwards.take_over([AppliedOffset(*partition, 1, 1)])
+    forwards.committed_offsets()
+    forwards.close()
+    assert tasks == ["7", "7", "7"]
 
 
 @pytest.mark.parametrize("threads", [0, 3])
