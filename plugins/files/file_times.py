@@ -37,6 +37,12 @@ def note_read(times: Mapping[str, int]) -> None:
     _READ[frozenset(times)] = dict(times)
 
 
+def note_readable(times: Mapping[str, int]) -> None:
+    """Notes that files could be read together, unless such were used before: a server that is not
+    asked yet may refuse what they hold."""
+    _READ.setdefault(frozenset(times), dict(times))
+
+
 def all_read() -> dict[frozenset[str], dict[str, int]]:
     """All that was noted as read, for another process of the task."""
     return dict(_READ)
@@ -44,8 +50,8 @@ def all_read() -> dict[frozenset[str], dict[str, int]]:
 
 def note_all_read(read: Mapping[frozenset[str], dict[str, int]]) -> None:
     """Notes what another process of the task has read, and this one has not."""
-    for paths, times in read.items():
-        _READ.setdefault(paths, times)
+    for times in read.values():
+        note_readable(times)
 
 
 def are_written_since(times: Mapping[str, int]) -> bool:

@@ -30,6 +30,7 @@ from cdcbus.plugins.errors import (
     TargetRejected,
     TargetUnavailable,
 )
+from cdcbus.plugins.files.file_times import are_written_since, note_read, written_at
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.dialects.jdbc_address import JdbcUrl
 from cdcbus.plugins.loaders.sessions import end_other_sessions, set_up_mysql, set_up_postgresql
@@ -167,15 +168,18 @@ class Database:
                 # open stay with the former one.
                 self.engine.dispose()
             diagnosis = self.dialect.diagnose(error, columns)
-            text = diagnosis.text
-            if diagnosis.error is TargetMisconfigured:
+            kind, text = diagnosis.error, diagnosis.text
+            if kind is TargetMisconfigured and self._may_pass(text):
+                kind = TargetUnavailable
+                text += "; files of its certificates were written since the last connection"
+            elif kind is TargetMisconfigured:
                 text += (
                     "; check loader.source.url, loader.source.userName, its password and its rights"
                 )
             # No statement: the connection could not be made.
-            elif diagnosis.error is TargetUnavailable and getattr(error, "statement", "") is None:
+            elif kind is TargetUnavailable and getattr(error, "statement", "") is None:
                 text += CHECK_SERVER
-            raise diagnosis.error(f"{self.shown}, {what}: {text}") from None
+            raise kind(f"{self.shown}, {what}: {text}") from None
         # a statement after the one that lost the connection
         except (InvalidRequestError, ResourceClosedError):
             raise TargetUnavailable(
@@ -193,6 +197,11 @@ class Database:
             raise TargetRejected(
                 f"{self.shown}, {what}: a cell holds half a character (a lone surrogate)"
             ) from None
+
+    def _may_pass(self, refusal: str) -> bool:
+        """Whether a login is refused for a certificate while these are being written."""
+        is_of_certificate = "certificate" in refusal.lower()
+        return is_of_certificate and are_written_since(written_at(self.url.files()))
 
 
 def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Database:
@@ -220,6 +229,13 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
         sql: Dialect, _: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> DBAPIConnection:
         options |= tls.driver_arguments()
+        # Other drivers read the files for each connection.
+        times = tls.read_at if url.dialect == "mysql" else written_at(url.files())
+        connection = tried(sql, arguments, options)
+        note_read(times)
+        return connection
+
+    def tried(sql: Dialect, arguments: tuple[Any, ...], options: dict[str, Any]) -> DBAPIConnection:
         for _ in range(target.connect_retries):
             try:
                 return _connected(sql, arguments, options)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.files.file_times import are_written_since, note_read, written_at
+from cdcbus.plugins.files.file_times import are_written_since, note_readable, written_at
 
 LOG = logging.getLogger(__name__)
 
@@ -51,13 +51,13 @@ class MysqlTls:
             return {}
         times = self.files_written_at()
         context = self._context()
-        note_read(times)
+        note_readable(times)
         # With a context, the driver insists on TLS.
         return {"ssl": context}
 
     def is_renewed(self) -> bool:
-        """Whether this process has used these files, and one was written since: what is wrong with
-        it may pass, as a certificate is renewed first and its key then."""
+        """Whether the task has used these files, and one was written since: what is wrong with it
+        may pass, as a certificate is renewed first and its key then."""
         return are_written_since(self.files_written_at())
 
     def files_written_at(self) -> dict[str, int]:
@@ -105,7 +105,8 @@ class CurrentTls:
     def __init__(self, tls: MysqlTls) -> None:
         """Raises ConfigError as `driver_arguments`."""
         self._tls = tls
-        self._read_at = tls.files_written_at()
+        # When the files had been written that were read last.
+        self.read_at = tls.files_written_at()
         self._arguments = tls.driver_arguments()
         # The state of the files that was warned of.
         self._warned_of: dict[str, int] = {}
@@ -113,7 +114,7 @@ class CurrentTls:
     def driver_arguments(self) -> dict[str, Any]:
         """The arguments; those of before while renewed files cannot be used."""
         times = self._tls.files_written_at()
-        if times != self._read_at:
+        if times != self.read_at:
             try:
                 self._arguments = self._tls.driver_arguments()
             except ConfigError as error:
@@ -125,7 +126,7 @@ class CurrentTls:
                         error,
                     )
             else:
-                self._read_at = times
+                self.read_at = times
         return self._arguments
 
 

@@ -14,8 +14,10 @@ import pymysql
 from pymysql.constants import COMMAND
 
 from cdcbus.plugins.errors import ConfigError, SourceRefused, SourceUnavailable
+from cdcbus.plugins.files.file_times import note_read
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.plugins.mysql.silence import bound_silence
+from cdcbus.plugins.mysql.tls import is_tls_refusal
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.errors import source_error
@@ -71,6 +73,7 @@ def connect(config: SourceConfig, read_timeout_seconds: float = ANSWER_SECONDS) 
     ConfigError for a file that always was or a source without a server."""
     need_server(config)
     host, port = config.addresses[0]
+    times = config.tls.files_written_at()
     try:
         tls = config.tls.driver_arguments()
     except ConfigError as error:
@@ -97,7 +100,13 @@ def connect(config: SourceConfig, read_timeout_seconds: float = ANSWER_SECONDS) 
         if read_timeout_seconds > ANSWER_SECONDS:
             bound_silence(connection, GONE_SECONDS)
     except (pymysql.Error, OSError, RuntimeError) as error:
-        raise source_error(error, config) from error
+        refused = source_error(error, config)
+        if is_tls_refusal(error) and config.tls.is_renewed():
+            raise SourceUnavailable(
+                f"{refused}; files of its certificates were written since the last connection"
+            ) from error
+        raise refused from error
+    note_read(times)
     return connection
 
 

@@ -36,6 +36,13 @@ class JdbcUrl:
     call_timeout_milliseconds: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
 
+    def files(self) -> list[str]:
+        """The files of certificates and keys that it names."""
+        wallet = self.arguments.get("wallet_location")
+        of_driver = (self.arguments.get(name) for name in ("sslrootcert", "sslcert", "sslkey"))
+        found = (*of_driver, wallet and f"{wallet}/ewallet.pem", *self.mysql_tls.files_written_at())
+        return [name for name in found if name]
+
     def connect_arguments(self) -> Arguments:
         """All arguments. Reads the certificates that they name; raises ConfigError for an unusable
         file."""

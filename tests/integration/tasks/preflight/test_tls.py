@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -14,7 +15,13 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.stack.addresses import Database, Plan
 from cdcbus.ops.stack.databases import POSTGRESQL, SOURCE
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import ConfigError, SourceMisconfigured, TargetMisconfigured
+from cdcbus.plugins.errors import (
+    ConfigError,
+    SourceMisconfigured,
+    SourceUnavailable,
+    TargetMisconfigured,
+    TargetUnavailable,
+)
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.mysql.connection import MysqlConnection
 from cdcbus.producer.config import FetchTask, SourceConfig
@@ -263,3 +270,50 @@ def test_a_target_is_reached(secured: Secured, url: str) -> None:
 def test_a_target_with_another_certificate_is_refused_for_good(secured: Secured, url: str) -> None:
     with pytest.raises(TargetMisconfigured, match="certificate"):
         open_target(secured, url)
+
+
+def renewed(file: Path, text: bytes | None) -> None:
+    """Writes a file, which had another time before, or removes it."""
+    if text is None:
+        file.unlink()
+        return
+    file.write_bytes(text)
+    os.utime(file, ns=(1, 1))
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://DATABASE?sslmode=verify-ca&sslrootcert=",
+        "jdbc:mysql://DATABASE?sslMode=VERIFY_CA&serverSslCert=",
+    ],
+)
+def test_a_target_is_waited_for_while_its_issuers_are_written_anew(
+    secured: Secured, tmp_path: Path, url: str, *, is_missing: bool
+) -> None:
+    """Half of a bundle may lack the issuer, and there may be no file for a moment."""
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(secured.ours.ca.read_bytes())
+    open_target(secured, f"{url}{ca}")
+    renewed(ca, None if is_missing else secured.theirs.ca.read_bytes())
+    for _ in range(2):
+        with pytest.raises(TargetUnavailable, match="were written since the last"):
+            open_target(secured, f"{url}{ca}")
+    renewed(ca, secured.ours.ca.read_bytes())
+    open_target(secured, f"{url}{ca}")
+
+
+def test_a_source_is_waited_for_while_its_issuers_are_written_anew(
+    secured: Secured, tmp_path: Path
+) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(secured.ours.ca.read_bytes())
+    config = source(secured, "sslMode=verify-ca", f"sslCa={ca}")
+    assert cipher(config)
+    renewed(ca, secured.theirs.ca.read_bytes())
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable, match="were written since the last connection"):
+            cipher(config)
+    renewed(ca, secured.ours.ca.read_bytes())
+    assert cipher(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,10 @@ def test_a_certificate_without_its_new_key_is_waited_for(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="no client certificate and key in PEM form"):
         servers.connect(config)
     certificate.write_bytes(before)
+    os.utime(certificate, ns=(1, 1))
     with pytest.raises(SourceUnavailable, match="refused"):
         servers.connect(config)
     certificate.write_bytes(renewed)
+    os.utime(certificate, ns=(2, 2))
     with pytest.raises(SourceUnavailable, match="check that certificate and key belong together"):
         servers.connect(config)
