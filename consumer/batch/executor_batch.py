@@ -45,6 +45,7 @@ from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
 from cdcbus.plugins.errors import CdcError, SparkUnavailable
 from cdcbus.plugins.files.file_times import all_read, note_all_read
+from cdcbus.plugins.files.taken_texts import all_taken, begin_task
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
@@ -87,6 +88,8 @@ class TaskRun(NamedTuple):
     task: bytes
     # As `file_times.all_read` of the driver: a Python worker may be a new process.
     files_read: Mapping[frozenset[str], dict[str, int]]
+    # As `taken_texts.all_taken` of the driver.
+    texts_taken: Mapping[tuple[str, str], str]
 
 
 def warm_up(spark: SparkSession, partitions: int) -> None:
@@ -111,7 +114,7 @@ class Executors:
         """`applier` is the driver's, for what needs no executor; it has taken the target over."""
         if applier.keeps_offsets and isinstance(task.target, JdbcTarget):
             task = replace(task, target=replace(task.target, needs_offsets=True))
-        self._run = TaskRun(uuid4().hex, pickle.dumps(task), all_read())
+        self._run = TaskRun(uuid4().hex, pickle.dumps(task), all_read(), all_taken())
         self._applier = applier
 
     @property
@@ -181,6 +184,7 @@ def apply_partition(
     included; nothing where there are no records or the partition has no span."""
     task: LoadTask = pickle.loads(run.task)
     note_all_read(run.files_read)
+    begin_task(run.texts_taken)
     slices = _slices(batches, task.max_records_per_batch)
     first = next(slices, None)
     if first is None:

@@ -41,7 +41,7 @@ from cdcbus.consumer.spark.session import OpenSpark, shared_spark
 from cdcbus.ops.node.task_end import FAILED, end_of
 from cdcbus.ops.node.task_process import RotatedLog, start_thread
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
-from cdcbus.plugins.files.file_times import begin_task
+from cdcbus.plugins.files.taken_texts import begin_task
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.control.beside import refuse_others_names

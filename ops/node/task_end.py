@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from cdcbus.plugins.error_policy import needs_person, with_command
 from cdcbus.plugins.errors import CdcError, SparkEnded
-from cdcbus.plugins.files.file_times import newer_than_taken
+from cdcbus.plugins.files.taken_texts import changed_files, empty_files
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
 LOG = logging.getLogger(__name__)
@@ -22,19 +22,22 @@ SENTENCE_FOLLOWS = "the task has ended with this error:"
 
 def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
     """The exit code and the sentence. An error for which only a person can help is tried again
-    at once where a file was written since the task has read it, as with another password."""
+    at once where a file was written since the task has read it, as with another password, and after
+    a pause where one is empty."""
     if isinstance(error, SparkEnded):
         return CRASHED, with_command(error, task_id)
     if not needs_person(error):
         return FAILED, with_command(error, task_id)
     if hint := _newer_files():
         return CRASHED, f"{error}; {hint}"
+    if files := empty_files():
+        return FAILED, f"{error}; {', '.join(files)} is empty, as while it is being written"
     return NEEDS_PERSON, with_command(error, task_id)
 
 
 def _newer_files() -> str:
     """Which files another start would read anew; empty: none."""
-    files = ", ".join(newer_than_taken())
+    files = ", ".join(changed_files())
     return f"another start may help, as {files} was written since this one read it" if files else ""
 
 

@@ -1,8 +1,7 @@
-"""When files of certificates, keys and passwords were written, and which of them were read.
+"""When files of certificates and keys were written, and which of them were read.
 
 What is wrong with a certificate or key that was read well and written since may pass, as one of the
-two is renewed first. A task reads its passwords only when it starts, so another start may help it
-where one was written since.
+two is renewed first.
 """
 
 from __future__ import annotations
@@ -10,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cdcbus.plugins.log_context import TASK_AT_WORK
-
 # Of files that were read together, here or by the driver: when each had been written.
 _READ: dict[frozenset[str], dict[str, int]] = {}
-# Of files of passwords: when each had been written as it was first read. By task where the process
-# runs several, else under no name: any thread of a task can ask.
-_OF_PROCESS: dict[str, int] = {}
-_TAKEN: dict[str, dict[str, int]] = {}
 
 
 def written_at(paths: Iterable[str]) -> dict[str, int]:
@@ -57,26 +50,3 @@ def note_all_read(read: Mapping[frozenset[str], dict[str, int]]) -> None:
 def are_written_since(times: Mapping[str, int]) -> bool:
     """Whether the task, or another one here, has used files together, and one was written since."""
     return _READ.get(frozenset(times), times) != times
-
-
-def begin_task() -> None:
-    """Has the task at work count by itself what it takes over: the process runs others as well."""
-    _TAKEN[TASK_AT_WORK.get()] = {}
-
-
-def _taken() -> dict[str, int]:
-    return _TAKEN.get(TASK_AT_WORK.get(), _OF_PROCESS)
-
-
-def note_taken(path: str) -> None:
-    """Notes, before it is read, that the text of a file is taken over for good."""
-    taken = _taken()
-    if path not in taken:
-        taken |= written_at([path])
-
-
-def newer_than_taken() -> list[str]:
-    """The files that were written after they were taken over, and are there."""
-    taken = _taken()
-    now = written_at(taken)
-    return [path for path, at in now.items() if at not in (0, taken[path])]

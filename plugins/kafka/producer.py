@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.files.file_times import newer_than_taken
+from cdcbus.plugins.files.taken_texts import changed_files
 from cdcbus.plugins.kafka.acknowledgement_watch import SLICE_SECONDS, AcknowledgementWatch
 from cdcbus.plugins.kafka.client.asking import asked
 from cdcbus.plugins.kafka.client.certificates import written_at
@@ -425,7 +425,7 @@ class KafkaWriter(ABC, Generic[Large]):
         what = f"no Kafka broker answers at {self._config.servers} ({reason})"
         if self._refusals.is_final:
             what = f"Kafka at {self._config.servers} refuses the login by now ({reason})"
-            if files := newer_than_taken():
+            if files := changed_files():
                 self._failure = self._failure or BusRejected(
                     f"{what}; the task needs another start, as {', '.join(files)} was written "
                     "since it was read"

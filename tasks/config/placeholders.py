@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-import javaproperties
-
-from cdcbus.plugins.files.file_times import note_taken
+from cdcbus.plugins.files.taken_texts import take
 from cdcbus.tasks.config.encryption import decrypt, encrypt
 from cdcbus.tasks.config.keys.allow_lists import is_own_variable, why_not_read
 
@@ -82,13 +79,8 @@ def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
 
 
 def _from_file(path: str, key: str) -> str:
-    note_taken(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        if not key:
-            # Editors end files with a line break, which no secret has.
-            return text.rstrip("\r\n")
-        pairs = javaproperties.loads(text)
+        return take(path, key)
     except OSError as error:
         raise ValueError(
             f"file {path!r} cannot be read: {error.strerror}; expected a text file that the "
@@ -100,6 +92,5 @@ def _from_file(path: str, key: str) -> str:
             f"file {path!r} is not valid; expected UTF-8 text, with key=value lines where the "
             "placeholder names a key"
         ) from error
-    if key not in pairs:
-        raise ValueError(f"file {path!r} has no key {key!r}; expected a line {key}=...")
-    return pairs[key]
+    except KeyError as error:
+        raise ValueError(f"file {path!r} has no key {key!r}; expected a line {key}=...") from error

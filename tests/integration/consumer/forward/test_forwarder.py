@@ -402,7 +402,7 @@ def on_executor(
     def run(task: LoadTask, read: Iterable[pa.RecordBatch]) -> Outcome:
         monkeypatch.setattr(executor_batch, "_applier", lambda *_: forwarding(task))
         [found] = executor_batch.apply_partition(
-            TaskRun("first", pickle.dumps(task), {}),
+            TaskRun("first", pickle.dumps(task), {}, {}),
             {TopicPartition(task.task_id, 1): Span(0, 26, 7)},
             {},
             read,

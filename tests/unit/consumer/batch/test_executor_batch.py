@@ -35,6 +35,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.files import file_times
 from cdcbus.plugins.files.file_times import are_written_since, note_read, written_at
+from cdcbus.plugins.files.taken_texts import begin_task, changed_files, take
 from cdcbus.plugins.kafka.dead_letter_sender import UnsentLetters
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
@@ -43,7 +44,7 @@ from tests.support.stand_ins.memory_target import MemoryTarget
 from tests.unit.consumer.apply.applying import PARENTS, PARTITION, TASK, Made, parent, row, target
 
 RECORDS = 20
-RUN = TaskRun("first", pickle.dumps(TASK), {})
+RUN = TaskRun("first", pickle.dumps(TASK), {}, {})
 
 
 def batches(
@@ -417,21 +418,27 @@ def test_each_use_of_executors_is_another_run() -> None:
     assert Executors(TASK, driver)._run != Executors(TASK, driver)._run
 
 
-def test_a_worker_knows_the_certificates_that_its_driver_has_read(
+def test_a_worker_knows_the_files_that_its_driver_has_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Else a file that is being written when the first batch comes would count as a fault of the
-    task's settings."""
+    """Else a certificate that is being written when the first batch comes would count as a fault of
+    the task's settings, and a refused client would wait for ever for its former password."""
     ca = tmp_path / "ca.pem"
     ca.write_text("as it was")
     note_read(written_at([str(ca)]))
+    password = tmp_path / "password"
+    password.write_text("former")
+    take(str(password), "")
     driver: Any = SimpleNamespace(keeps_offsets=True)
     run = Executors(TASK, driver)._run
     os.utime(ca, ns=(1, 1))
+    password.write_text("present")
     # As in another process.
     monkeypatch.setattr(file_times, "_READ", {})
+    begin_task()
 
     def refuse(*_: object) -> None:
+        assert str(password) in changed_files()
         is_renewed = are_written_since(written_at([str(ca)]))
         raise (TargetUnavailable if is_renewed else ConfigError)("half a certificate")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 
 import pytest
 
 from cdcbus.ops.node.task_end import CRASHED, FAILED, NEEDS_PERSON, end_of, reported_to_node
 from cdcbus.plugins.errors import BusError, BusRejected, CdcError, SparkEnded, TargetMisconfigured
-from cdcbus.plugins.files.file_times import begin_task
+from cdcbus.plugins.files.taken_texts import begin_task
 from cdcbus.tasks.config.placeholders import interpolate
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
@@ -40,7 +39,6 @@ def test_another_start_takes_the_password_that_was_written_meanwhile(tmp_path: P
     assert interpolate(f"${{file:{password}}}", {}) == "former"
     assert end_of(error, "7")[0] == NEEDS_PERSON
     password.write_text("present")
-    os.utime(password, ns=(1, 1))
     code, sentence = end_of(error, "7")
     assert code == CRASHED
     assert sentence.endswith(f"as {password} was written since this one read it")
@@ -48,6 +46,11 @@ def test_another_start_takes_the_password_that_was_written_meanwhile(tmp_path: P
     begin_task()
     interpolate(f"${{file:{password}}}", {})
     assert end_of(error, "7")[0] == NEEDS_PERSON
+    # As while it is written: it is started again, but not at once for ever.
+    password.write_text("")
+    code, sentence = end_of(error, "7")
+    assert code == FAILED
+    assert sentence.endswith(f"{password} is empty, as while it is being written")
     # Another start would say only that it is missing.
     password.unlink()
     assert end_of(error, "7")[0] == NEEDS_PERSON
@@ -65,6 +68,6 @@ def test_a_start_by_hand_is_told_of_files_that_were_written_meanwhile(
         reported_to_node("7"),
     ):
         interpolate(f"${{file:{password}}}", {})
-        os.utime(password, ns=(1, 1))
+        password.write_text("present")
         raise TargetMisconfigured("postgresql://db: the login is refused")
     assert f"task 7: another start may help, as {password} was written" in caplog.text

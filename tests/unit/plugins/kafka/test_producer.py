@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.files.file_times import begin_task
+from cdcbus.plugins.files.taken_texts import begin_task
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
@@ -118,6 +118,10 @@ def test_a_login_that_is_refused_later_is_said_to_be_and_is_read_again_at_anothe
     wait_until(lambda: not publisher.waited(0) and status.now[0] is State.RETRYING, "the state")
     assert "1 records wait; it refuses the login (wrong password)" in status.now[1]
     os.utime(password, ns=(1, 1))
+    refuse()
+    # The same once more.
+    publisher._raise_failure()
+    password.write_text("present")
     refuse()
     with pytest.raises(BusRejected, match=f"needs another start, as {password} was written"):
         publisher._raise_failure()
