@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException
@@ -19,16 +20,23 @@ from cdcbus.plugins.positions import TopicPartition
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-# By their options.
-_CLIENTS: dict[tuple[tuple[str, str], ...], CurrentAdmin] = {}
+# After which a client that nobody asks is dropped: one with a former password tries it for ever.
+IDLE_SECONDS = 600.0
+# By their options, with the time when they were last asked for.
+_CLIENTS: dict[tuple[tuple[str, str], ...], tuple[CurrentAdmin, float]] = {}
 
 
 def admin_of(source: TopicConfig) -> AdminClient:
     """The client for a source's brokers and settings, with the certificates that are on disk.
     Raises as `CurrentAdmin.client`."""
     options = {**source.look_up_options, "bootstrap.servers": source.servers}
-    key = tuple(sorted(options.items()))
-    return _CLIENTS.setdefault(key, CurrentAdmin(options)).client()
+    key, now = tuple(sorted(options.items())), monotonic()
+    current, _ = _CLIENTS.setdefault(key, (CurrentAdmin(options), now))
+    _CLIENTS[key] = current, now
+    for other, (_, asked_at) in list(_CLIENTS.items()):
+        if now - asked_at > IDLE_SECONDS:
+            _CLIENTS.pop(other, None)
+    return current.client()
 
 
 def bounds_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
@@ -48,14 +50,35 @@ def test_the_former_client_asks_until_certificate_and_key_match(
     first = admin_of(source)
     renewed = Authority.new(tmp_path, "other").issue("renewed").read_bytes()
     certificate.write_bytes(renewed)
+    os.utime(certificate, ns=(1, 1))
     assert admin_of(source) is first
     assert admin_of(source) is first
     (line,) = caplog.messages
     assert "127.0.0.1:1 are looked at with the certificates of before" in line
     key.write_bytes(renewed)
+    os.utime(key, ns=(1, 1))
     second = admin_of(source)
     assert second is not first
     assert admin_of(source) is second
+
+
+def test_a_client_that_nobody_asks_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new password is another client, and the former one goes on with threads of its own."""
+    former, present = (
+        TopicConfig("127.0.0.1:1", ("shop",), look_up_options={"sasl.password": password})
+        for password in ("former", "present")
+    )
+    now = 1000.0
+    monkeypatch.setattr(kafka_admin, "monotonic", lambda: now)
+    client = ref(admin_of(former))
+    asked = admin_of(present)
+    now += kafka_admin.IDLE_SECONDS
+    assert admin_of(present) is asked
+    assert client() is not None
+    now += 1
+    assert admin_of(present) is asked
+    gc.collect()
+    assert client() is None
 
 
 class Brokers:
