@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from threading import Thread
 from typing import Any
 
@@ -156,7 +157,8 @@ class Transaction:
             except Exception as error:
                 failed.append(error)
 
-        thread = Thread(target=run, daemon=True)
+        # Callbacks are served there, too, and must find the task at work.
+        thread = Thread(target=copy_context().run, args=(run,), daemon=True)
         thread.start()
         thread.join(OFFSETS_SECONDS + SLICE_SECONDS)
         if thread.is_alive():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -13,10 +12,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.files.file_times import begin_task
+from cdcbus.plugins.files.taken_texts import begin_task
 from cdcbus.plugins.kafka import producer as writers
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.transactions import Transaction
+from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.tasks.config.placeholders import interpolate
@@ -87,8 +87,8 @@ def test_a_login_that_is_refused_within_a_request_is_said_to_be_and_is_read_agai
     monkeypatch.setattr(publisher, "renew", lambda: None)
     with pytest.raises(BusUnavailable, match=r"it refuses the login \(wrong password\): check"):
         transaction.take_over()
-    os.utime(password, ns=(1, 1))
-    with pytest.raises(BusRejected, match=f"needs another start, as {password} was written"):
+    password.write_text("present")
+    with pytest.raises(BusRejected, match=f"needs another start, as {password} "):
         transaction.take_over()
 
 
@@ -111,3 +111,14 @@ def test_a_writer_is_renewed_only_once_the_group_can_be(monkeypatch: pytest.Monk
     with pytest.raises(BusUnavailable, match="being renewed"):
         transaction.take_over()
     assert not renewed
+
+
+def test_a_request_with_a_time_limit_finds_the_task_at_work() -> None:
+    _, transaction = opened()
+    found: list[str] = []
+    token = TASK_AT_WORK.set("shop")
+    try:
+        transaction._in_time(lambda: found.append(TASK_AT_WORK.get()))
+    finally:
+        TASK_AT_WORK.reset(token)
+    assert found == ["shop"]
