@@ -20,7 +20,7 @@ from cdcbus.plugins.loaders.cells.canonical import (
     may_round,
 )
 from cdcbus.plugins.loaders.cells.equal_keys import folds
-from cdcbus.plugins.loaders.cells.numbers import DECIMAL
+from cdcbus.plugins.loaders.cells.numbers import SCALED
 from cdcbus.plugins.rowchange import Op, RowChange
 
 
@@ -42,7 +42,7 @@ def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> T
         return None
     is_fixed = any(table.columns[name].is_fixed for name in table.key)
     # A value that is only spelled in another way is found.
-    found = {*SPELLINGS, *WHOLE, *DOUBLE, *DECIMAL}
+    found = {*SPELLINGS, *WHOLE, *DOUBLE, *SCALED}
     is_losing = holds_less_of_key(table, change.table) or any(
         may_round(column) and column.type not in found for column in table.key_columns
     )

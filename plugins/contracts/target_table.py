@@ -15,14 +15,15 @@ class TargetColumn:
     name: str
     # The target's own type name as a cast spells it, without length: `varchar`, `bytea`, `"bit"`.
     type: str
-    # The declared length, a decimal's digits, or a time's digits after the point.
+    # The declared length, a decimal's digits, or a time's digits after the point: -2 where
+    # PostgreSQL's interval has no seconds, -4 without minutes, -6 without hours, too.
     length: int | None = None
     is_nullable: bool = True
     # The target computes the column, so it is never written.
     is_generated: bool = False
     # An insert must name the column: it is neither nullable nor has a default.
     is_required: bool = False
-    # A decimal's digits after the point.
+    # The digits after the point of a decimal, or of PostgreSQL's money.
     scale: int | None = None
     # The whole type as MySQL spells it (`int(10) unsigned auto_increment`), or as it would spell
     # an enum type of PostgreSQL (`enum('a','b')`).

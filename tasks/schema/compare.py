@@ -234,7 +234,8 @@ def _of_column(
 
 
 def _shown(column: TargetColumn) -> str:
-    if column.length is None:
+    # Below zero: an interval without seconds.
+    if column.length is None or column.length < 0:
         return column.type
     if column.scale is None:
         return f"{column.type}({column.length})"

@@ -1,7 +1,7 @@
 """Cells as a target column stores them: two texts of one number or time become the same text. Pure.
 
-Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY is padded,
-UUIDs and addresses are spelled in one way.
+Numbers and times are rounded to the column's digits, FLOAT to its own precision, intervals without
+seconds are cut, BINARY is padded, UUIDs and addresses are spelled in one way.
 Texts are unchanged: the collation decides which are equal, see `folded`. An unreadable cell is
 unchanged, too, for the target to refuse.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from ipaddress import ip_address, ip_interface, ip_network
+from math import floor
 from typing import Final
 from uuid import UUID
 
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.cells.arrow_literals import has_any
-from cdcbus.plugins.loaders.cells.numbers import DECIMAL, WHOLE_BYTES, is_number, rounds
+from cdcbus.plugins.loaders.cells.numbers import POINT, SCALED, WHOLE_BYTES, is_number, rounds
 from cdcbus.plugins.loaders.cells.oracle_types import as_elsewhere
 from cdcbus.plugins.rowchange import Cell
 
@@ -33,7 +34,7 @@ Key = tuple[Cell, ...]
 WHOLE: Final = frozenset(WHOLE_BYTES)
 SINGLE: Final = frozenset(("float", "real"))
 DOUBLE: Final = frozenset(("double", "double precision"))
-NUMBERS: Final = WHOLE | DECIMAL | SINGLE | DOUBLE
+NUMBERS: Final = WHOLE | SCALED | SINGLE | DOUBLE
 MOMENTS: Final = frozenset(
     ("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone")
 )
@@ -64,12 +65,14 @@ def hold_of(column: TargetColumn) -> Hold | None:
         digits = 6
     if column.type in WHOLE:
         return lambda cell: _decimal(cell, 0)
-    if column.type in DECIMAL:
+    if column.type in SCALED:
         return lambda cell: _decimal(cell, column.scale)
-    if column.type in SINGLE:
-        return _single
-    if column.type in DOUBLE:
-        return _double
+    if column.type in SINGLE or column.type in DOUBLE:
+        hold = _single if column.type in SINGLE else _double
+        if point := POINT.match(column.declared):
+            scale = float(f"1e{point[2]}")
+            return lambda cell: hold(_at_point(cell, scale))
+        return hold
     if column.type in MOMENTS:
         return lambda cell: _moment(cell, digits, is_early=column.type in FROM_2000)
     if column.type in CLOCKS:
@@ -131,14 +134,14 @@ def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
 def may_round(column: TargetColumn) -> bool:
     """Whether the column may store less than a cell says."""
     column = as_elsewhere(column)
-    if column.type in DECIMAL:
+    if column.type in SCALED:
         return column.scale is not None
     if column.type in MOMENTS or column.type in CLOCKS:
         return column.length is not None
     return column.type in (*NUMBERS, "date", "binary", *FILLED_UP, *SPELLINGS)
 
 
-TIME_DIGITS: Final = re.compile(r"(?:datetime|timestamp|time)\(([0-9])\)", re.IGNORECASE)
+TIME_DIGITS: Final = re.compile(r"(?:datetime|timestamp|time)(?:\(([0-9])\))?", re.IGNORECASE)
 
 
 def holds_less(column: TargetColumn, source_type: str) -> bool:
@@ -149,7 +152,7 @@ def holds_less(column: TargetColumn, source_type: str) -> bool:
         return LOSING[column.type].match(source_type) is not None
     if column.type in MOMENTS or column.type in CLOCKS:
         found = TIME_DIGITS.match(source_type)
-        return bool(found and column.length is not None and column.length < int(found[1]))
+        return bool(found and column.length is not None and column.length < int(found[1] or 0))
     return rounds(source_type.lower(), column)
 
 
@@ -338,6 +341,18 @@ def _single(cell: str) -> str:
     return repr(number)
 
 
+def _at_point(cell: str, scale: float) -> str:
+    """The number rounded as MySQL and MariaDB round a FLOAT or DOUBLE that has digits after the
+    point; `scale`: ten to their power. What is behind the next smaller whole number is rounded to
+    the nearest, as its double has it, and halves to an even digit."""
+    try:
+        number = float(cell)
+        whole = floor(number)
+        return repr(whole + round((number - whole) * scale) / scale)
+    except (ValueError, OverflowError):
+        return cell
+
+
 EPOCH: Final = datetime(2000, 1, 1)
 
 
@@ -363,6 +378,10 @@ def _step(digits: int) -> int:
     return step
 
 
+UNITS: Final = {-2: 60_000_000, -4: 3_600_000_000}
+"""The microseconds of what an interval has last, by its length, see `TargetColumn`."""
+
+
 def _clock(cell: str, digits: int) -> str:
     match = CLOCK.fullmatch(cell)
     if match is None:
@@ -370,9 +389,13 @@ def _clock(cell: str, digits: int) -> str:
     sign, hours, minutes, seconds, fraction = match.groups()
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     micros = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
-    # halves are rounded up, away from zero: the sign is apart
-    step = _step(digits)
-    micros = (micros + step // 2) // step * step
+    if digits < 0:
+        step = UNITS.get(digits)
+        micros = micros // step * step if step else 0
+    else:
+        # halves are rounded up, away from zero: the sign is apart
+        step = _step(digits)
+        micros = (micros + step // 2) // step * step
     whole, rest = divmod(micros, 1_000_000)
     text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
     if rest:

@@ -8,6 +8,12 @@ from typing import Final
 from cdcbus.plugins.contracts import TargetColumn
 
 DECIMAL: Final = frozenset(("decimal", "numeric", "NUMBER"))
+SCALED: Final = DECIMAL | {"money"}
+"""The types of a fixed number of digits after the point; PostgreSQL's money has that of the
+database's locale."""
+POINT: Final = re.compile(r"(?:float|double)\(([0-9]+),\s*([0-9]+)\)")
+"""A FLOAT or DOUBLE of MySQL that rounds, with the number of its digits, and of those after the
+point."""
 WHOLE_BYTES: Final = {
     "tinyint": 1,
     "smallint": 2,
@@ -43,10 +49,12 @@ def rounds(source: str, column: TargetColumn) -> bool:
     name = _name(source)
     if _whole(column.type, column.declared, column.length) is not None:
         return name in INEXACT or _scale(source) > 0
-    if column.type in DECIMAL:
+    if column.type in SCALED:
         return column.scale is not None and (name in INEXACT or column.scale < _scale(source))
     bits = EXACT_BITS.get(column.type)
-    return bits is not None and _is_longer(name, source, bits)
+    if bits is None:
+        return False
+    return _is_longer(name, source, bits) or _is_finer(name, source, column.declared)
 
 
 def number_not_held(source: str, column: TargetColumn) -> str:
@@ -75,6 +83,19 @@ def _is_longer(name: str, source: str, bits: int) -> bool:
     if _scale(source):
         return _digits(source) > DECIMAL_DIGITS[bits]
     return max(map(abs, _range(name, source))) > 1 << bits
+
+
+def _is_finer(name: str, source: str, declared: str) -> bool:
+    """Whether a source has more digits after the point than the declaration of a FLOAT or DOUBLE
+    names."""
+    own = POINT.match(declared)
+    if own is None:
+        return False
+    theirs = POINT.match(source)
+    if name in INEXACT and theirs is None:
+        return True
+    scale = int(theirs[2]) if theirs else _scale(source)
+    return scale > int(own[2])
 
 
 def _range(name: str, source: str) -> tuple[int, int]:

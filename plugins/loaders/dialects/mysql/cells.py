@@ -19,6 +19,7 @@ from cdcbus.plugins.loaders.cells.arrow_literals import (
 )
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.cells.canonical import hold_of
+from cdcbus.plugins.loaders.cells.numbers import POINT
 from cdcbus.plugins.loaders.dialect import Cells, by_column, hexadecimal, unfit
 from cdcbus.plugins.rowchange import Cell
 
@@ -36,7 +37,6 @@ BINARY_TYPES: Final = SPATIAL_TYPES | types("binary varbinary tinyblob blob medi
 TEXT_TYPES: Final = types("char varchar tinytext text mediumtext longtext enum set")
 NUMBER_TYPES: Final = types("tinyint smallint mediumint int bigint decimal float double bit")
 LARGEST_FLOAT: Final = "3.4028234663852886e+38"
-DIGITS: Final = re.compile(r"(?:float|double)\(([0-9]+),([0-9]+)\)")
 YEAR: Final = re.compile("[0-9]{4}")
 NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
@@ -77,7 +77,7 @@ def _largest(column: TargetColumn) -> str | None:
     known = []
     if column.type == "float":
         known.append(LARGEST_FLOAT)
-    if found := DIGITS.match(column.declared):
+    if found := POINT.match(column.declared):
         after = int(found[2])
         known.append(f"{'9' * (int(found[1]) - after)}.{'9' * after}")
     return min(known, key=float, default=None)

@@ -35,19 +35,24 @@ CATALOG: Final = Catalog(
             AND {_IS_TABLE}""",
     # format_type with -1 spells a type whose cast does not truncate: `bpchar` and `"bit"`, where
     # `character` and `bit` would mean length 1. An interval's digits are 16 bits of the typmod, all
-    # set where it has none, beside those of its fields.
+    # set where it has none; above them is a bit for each of its fields: 12 is that of seconds, 11
+    # of minutes, 10 of hours. A cast shows how many digits of a money are cents.
     columns=f"""
         SELECT a.attname, format_type(b.oid, -1),
             CASE WHEN b.typname IN ('bit', 'varbit') THEN b.typmod
                 WHEN b.typname IN ('varchar', 'bpchar') THEN b.typmod - 4
                 WHEN b.typname IN ('timestamp', 'timestamptz', 'time', 'timetz')
                     THEN b.typmod
+                WHEN b.typname = 'interval' AND (b.typmod >> 16) & (1 << 12) = 0
+                    THEN CASE WHEN (b.typmod >> 16) & (1 << 11) <> 0 THEN -2
+                        WHEN (b.typmod >> 16) & (1 << 10) <> 0 THEN -4 ELSE -6 END
                 WHEN b.typname = 'interval' THEN nullif(b.typmod & 65535, 65535)
                 WHEN b.typname = 'numeric' THEN (b.typmod - 4) >> 16 END,
             NOT a.attnotnull, a.attgenerated <> '',
             a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
             CASE b.typname WHEN 'numeric'
-                THEN (((b.typmod - 4) & 2047) # 1024) - 1024 END,
+                THEN (((b.typmod - 4) & 2047) # 1024) - 1024
+            WHEN 'money' THEN scale(0::money::numeric) END,
             (SELECT 'enum(' || string_agg('''' || replace(enumlabel, '''', '''''') || '''', ','
                     ORDER BY enumsortorder) || ')'
                 FROM pg_enum WHERE enumtypid = b.oid),

@@ -102,6 +102,7 @@ POSTGRESQL: Final = [
             "numeric",
             "real",
             "double precision",
+            "money",
         )
     ),
     *(
@@ -110,6 +111,7 @@ POSTGRESQL: Final = [
     ),
     *(("time", type_) for type_ in ("time(0)", "time(2)", "time", "timetz(1)", "timetz")),
     *(("time", type_) for type_ in ("interval(0)", "interval second(2)", "interval")),
+    *(("time", f"interval {fields}") for fields in ("day", "hour", "hour to minute")),
     *(
         ("text", type_)
         for type_ in (
@@ -127,6 +129,7 @@ COLLATIONS: Final = {
 }
 MYSQL: Final = [
     *(("number", type_) for type_ in ("decimal(12,2)", "decimal(12,0)", "float", "double")),
+    *(("number", type_) for type_ in ("float(8,2)", "double(12,2)", "double(12,0)")),
     *(
         ("moment", type_)
         for type_ in ("datetime", "datetime(3)", "datetime(6)", "timestamp(1) NULL")

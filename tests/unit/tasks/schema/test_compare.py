@@ -119,6 +119,10 @@ def test_a_type_that_holds_all_is_not(
     assert lost(source, TargetColumn("a", type_, length, scale=scale)) == []
 
 
+def test_an_interval_without_seconds_is_shown_without_digits() -> None:
+    assert lost("time", TargetColumn("a", "interval", -2)) == ["interval keeps less than time"]
+
+
 def test_a_key_of_more_columns_tells_rows_apart_and_one_of_fewer_does_not() -> None:
     target = TargetColumn("a", "integer")
     assert lost("int", target, wanted_key=key("a"), keys=("a", "b")) == []
