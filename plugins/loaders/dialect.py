@@ -236,9 +236,10 @@ def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
 
 
 def check_key(connection: Connection, catalog: Catalog, table: TargetTable) -> None:
-    """Raises TargetUnavailable where the target table has another key than the known one. Called in
-    a transaction that has changed or locked its rows, so nobody alters it meanwhile."""
-    if key_of(connection, catalog, table.id) != table.key:
+    """Raises TargetUnavailable where the target table has a key of other columns than the known
+    one. Called in a transaction that has changed or locked its rows, so nobody alters it
+    meanwhile."""
+    if set(key_of(connection, catalog, table.id) or ()) != set(table.key):
         raise TargetUnavailable(
             f"target table {table.id} has another key meanwhile, and is looked at again"
         )

@@ -22,6 +22,7 @@ from cdcbus.plugins.loaders.dialect import (
     assigned,
     by_column,
     check_hits,
+    check_key,
     nulls_of,
 )
 from cdcbus.plugins.loaders.dialects.oracle.catalog import CATALOG
@@ -72,7 +73,9 @@ class Oracle:
                 return Upserted(0)
         sql = merge_sql(table, writes.columns)
         hit = self._execute(connection, sql, table, writes.columns, writes.rows)
-        check_hits(connection, CATALOG, table, hit, count)
+        # Fewer are hit where there is nothing to update: rows with these keys exist then.
+        if hit > count:
+            check_key(connection, CATALOG, table)
         return Upserted(inserted)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:

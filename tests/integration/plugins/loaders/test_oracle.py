@@ -253,6 +253,29 @@ def test_versions_of_rows_stay_where_the_key_is_altered(database: Database, load
     assert known.version == RowVersion(77, "1:4")
 
 
+def test_versions_of_rows_are_locked_where_the_key_got_another_order(
+    database: Database, loader: Loader
+) -> None:
+    """The catalog is not asked for the key where some of them are known and others are new."""
+    table = made(database, loader, "A NUMBER, B NUMBER, PRIMARY KEY (A, B)")
+    versions = loader.version_table(table, make=True)
+    assert versions is not None
+    write(loader, versions, Writes((*versions.key, *VERSION), [("1", "2", "77", "1:4")]))
+    database.execute(f"ALTER TABLE {database.schema}.T DROP PRIMARY KEY")
+    database.execute(f"ALTER TABLE {database.schema}.T ADD PRIMARY KEY (B, A)")
+    loader.refresh(table.id)
+    altered = loader.table(table.id)
+    assert altered is not None
+    turned = loader.version_table(altered, make=True)
+    assert turned is not None
+    assert (turned.id, turned.key) == (versions.id, ("B", "A"))
+    database.said.clear()
+    with loader.transaction() as transaction:
+        found = transaction.row_versions(turned, [("2", "1"), ("3", "1"), ("4", "1")])
+    assert [known.version.came_ms for known in found] == [77, 0, 0]
+    assert not [sql for sql, _ in database.said if "all_constraints" in sql]
+
+
 def test_rows_without_a_key_go_and_come_one_by_one(database: Database, loader: Loader) -> None:
     table = made(database, loader, "A NUMBER, B VARCHAR2(9)")
     write(

@@ -2,6 +2,7 @@
 CDCBUS_WRITE_GOLDEN=1; then read them."""
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,10 +14,11 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
-from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.loaders.cells.oracle_types import family
-from cdcbus.plugins.loaders.dialect import SqlDialect
+from cdcbus.plugins.loaders.dialect import SqlDialect, check_key
+from cdcbus.plugins.loaders.dialects.mysql import catalog as mysql_catalog
 from cdcbus.plugins.loaders.dialects.mysql import cells as mysql_cells
 from cdcbus.plugins.loaders.dialects.mysql import dialect as mysql_dialect
 from cdcbus.plugins.loaders.dialects.mysql import sql as mysql_sql
@@ -417,6 +419,19 @@ def test_rows_are_written_one_by_one_where_a_server_makes_no_temporary_table(
         assert dialect.update(connection, MY, writes) == 9
     assert [sql.split()[0] for sql in connection.ran] == ["UPDATE"] * 18
     assert caplog.text.count("one by one: the server makes no temporary tables") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "is_other"), [(("k", "k2"), False), (("k2", "k"), False), (("k",), True)]
+)
+def test_a_key_whose_columns_have_another_order_is_the_same(
+    key: tuple[str, ...], is_other: bool
+) -> None:
+    columns = [(name, "int", None, 0, 0, 1, None, "") for name in MY.columns]
+    answers = [columns, [(1, "PRIMARY", name, 0) for name in key]]
+    connection: Any = SimpleNamespace(execute=lambda *_: answers.pop(0))
+    with pytest.raises(TargetUnavailable) if is_other else nullcontext():
+        check_key(connection, mysql_catalog.CATALOG, MY)
 
 
 def test_another_error_of_a_temporary_table_is_not_passed_over() -> None:
