@@ -13,7 +13,10 @@ from sqlalchemy import Connection, text
 from cdcbus.plugins.contracts import CascadingKey, TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId, type_without_comment
+from cdcbus.plugins.transform.selectors import lowered
 
+HOLD_SECONDS: Final = 1
+"""How long a table is waited for that only tells whether a foreign key is gone."""
 _BY_TABLES: Final = attrgetter("child", "parent", "on_delete", "on_update")
 
 
@@ -53,7 +56,7 @@ class Catalog:
     identity: str = ""
     storages: Callable[[Connection, Iterable[TableId]], dict[TableId, str]] | None = None
     folding: Callable[[Connection, TableId], set[str]] | None = None
-    hold: Callable[[Connection, TableId], bool | None] | None = None
+    hold: Callable[[Connection, TableId, int | None], bool | None] | None = None
 
 
 def reflect(
@@ -100,24 +103,49 @@ def with_hidden(
     known: Iterable[CascadingKey],
 ) -> list[CascadingKey]:
     """These keys, and those of the known ones that were left out because DDL changed their tables
-    just then. Locks these tables as `hold` does; raises as it does."""
-    found = {*keys}
-    children = {key.child for key in known if key not in found}
-    are_there = [hold(connection, catalog, child) for child in sorted(children)]
+    just then, or may have been, as others have locked one of these tables. Locks them as `hold`
+    does; raises DBAPIError."""
+    found, known = {*keys}, {*known}
+    children = sorted({key.child for key in known - found})
+    try:
+        are_there = [hold(connection, catalog, child, HOLD_SECONDS) for child in children]
+    except TimeoutError:
+        # Perhaps for long, and a key too many costs less than to wait for it.
+        return sorted(found | known, key=_BY_TABLES)
     if any(is_there is not False for is_there in are_there):
         # Beside a lock of the session the server waits for no DDL, so no other reading is sure.
         found.update(cascading_keys(connection, catalog))
     return sorted(found, key=_BY_TABLES)
 
 
-def hold(connection: Connection, catalog: Catalog, name: TableId) -> bool | None:
+def keys_of(
+    name: TableId, keys: Iterable[CascadingKey], *, is_folding: bool
+) -> tuple[CascadingKey, ...]:
+    """Those of the keys that are the table's, with this name, which may be spelled in another case
+    where the server folds names."""
+    if is_folding:
+        keys = [_naming(name, key) for key in keys]
+    return tuple(key for key in keys if name in (key.child, key.parent))
+
+
+def _naming(table: TableId, key: CascadingKey) -> CascadingKey:
+    """The key with the table's name as it was asked for, which can differ in case."""
+    child, parent = [
+        table if lowered(name) == lowered(table) else name for name in (key.child, key.parent)
+    ]
+    return replace(key, child=child, parent=parent)
+
+
+def hold(
+    connection: Connection, catalog: Catalog, name: TableId, wait_seconds: int | None = None
+) -> bool | None:
     """Locks the table against DDL until the transaction ends, if the server's catalog can lack a
     table that exists: MariaDB and MySQL 5.7 show none whose files DDL renames just then. Returns
     whether it exists; None if the catalog says so, or nothing else does. Raises DBAPIError if DDL
-    does not let go of it."""
+    does not let go of it; TimeoutError if it does not within `wait_seconds`."""
     if catalog.hold is None:
         return None
-    return catalog.hold(connection, name)
+    return catalog.hold(connection, name, wait_seconds)
 
 
 def _exact(

@@ -32,7 +32,13 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.loaders import offset_table, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
-from cdcbus.plugins.loaders.catalog import cascading_keys, folds_names, reflect, with_hidden
+from cdcbus.plugins.loaders.catalog import (
+    cascading_keys,
+    folds_names,
+    keys_of,
+    reflect,
+    with_hidden,
+)
 from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.identity.known_tables import KnownTables
@@ -93,10 +99,7 @@ class JdbcBatch:
             if table is None:
                 return None
             keys, is_folding = self._keys(connection)
-        if is_folding:
-            keys = [_naming(table.id, key) for key in keys]
-        of_table = [key for key in keys if table.id in (key.child, key.parent)]
-        return replace(table, cascades=tuple(of_table))
+        return replace(table, cascades=keys_of(table.id, keys, is_folding=is_folding))
 
     def _keys(self, connection: Connection) -> tuple[list[CascadingKey], bool]:
         """All foreign keys with an action, and whether names that differ in case are one table."""
@@ -412,11 +415,3 @@ class JdbcSingle(JdbcBatch):
     """Like JdbcBatch, but row by row in source order."""
 
     is_merging = False
-
-
-def _naming(table: TableId, key: CascadingKey) -> CascadingKey:
-    """The key with the table's name as it was asked for, which can differ in case."""
-    child, parent = [
-        table if lowered(name) == lowered(table) else name for name in (key.child, key.parent)
-    ]
-    return replace(key, child=child, parent=parent)

@@ -26,7 +26,8 @@ _GRANTEE = "CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
 
 DICTIONARY_SINCE: Final = (8, 0)
 NO_TABLE: Final = {1146, 1049}  # no such table, or no such schema
-LOCKED: Final = {1205, 1213}  # a wait that was too long, or for each other
+WAITED: Final = 1205  # for a lock, and too long
+LOCKED: Final = {WAITED, 1213}  # or for each other
 
 _MOST_KEY_BYTES = 3072
 _OTHER_TYPE_BYTES = 30  # at most, as of a DECIMAL(65)
@@ -39,22 +40,43 @@ _FITS_WHOLE = f"""
     WHERE {_OF_TABLE} AND index_name = 'PRIMARY')"""
 
 
-def hold(connection: Connection, name: TableId) -> bool | None:
+def hold(connection: Connection, name: TableId, wait_seconds: int | None = None) -> bool | None:
     """Reads no row, which takes the lock. MySQL 8 needs none: its tables are in a dictionary that
     DDL changes in transactions."""
     dialect: Any = connection.dialect
     if not dialect.is_mariadb and dialect.server_version_info >= DICTIONARY_SINCE:
         return None
+    if wait_seconds is None:
+        return _hold(connection, name)
+    own = connection.exec_driver_sql("SELECT @@lock_wait_timeout").scalar_one()
+    connection.exec_driver_sql(f"SET lock_wait_timeout = {min(own, wait_seconds)}")
+    try:
+        return _hold(connection, name)
+    except DBAPIError as error:
+        if _code(error) == WAITED:
+            raise TimeoutError from None
+        raise
+    finally:
+        if not connection.invalidated:
+            connection.exec_driver_sql(f"SET lock_wait_timeout = {own}")
+
+
+def _hold(connection: Connection, name: TableId) -> bool | None:
     sql = f"SELECT 1 FROM {QUOTING['mysql'].table(name)} LIMIT 0"
     try:
         connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
     except DBAPIError as error:
-        [code, *_] = getattr(error.orig, "args", ()) or [0]
+        code = _code(error)
         if code in LOCKED or error.connection_invalidated:
             raise
         # The user may lack the right to read it, or it may be a view that cannot be read.
         return False if code in NO_TABLE else None
     return True
+
+
+def _code(error: DBAPIError) -> object:
+    [code, *_] = getattr(error.orig, "args", ()) or [0]
+    return code
 
 
 def storages(connection: Connection, names: Iterable[TableId]) -> dict[TableId, str]:

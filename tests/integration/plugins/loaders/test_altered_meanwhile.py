@@ -181,3 +181,26 @@ def test_a_foreign_key_of_a_table_that_is_altered_just_then_does_not_count_as_go
             assert [loader.is_altered(parent) for _ in range(TIMES // 4)].count(True) == 0
         server.execute("DROP TABLE {schema}.children")
         assert loader.is_altered(parent)
+
+
+def test_a_lock_on_a_table_whose_foreign_key_is_gone_holds_up_no_other_table(
+    server: TargetServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is gone cannot be said while others have locked the table, so it stays."""
+    monkeypatch.setattr(sqlalchemy_loader, "KEYS_EACH_SECONDS", 0.0)
+    monkeypatch.setattr(sqlalchemy_loader, "KEYS_SHARE", 0)
+    for each in ("parents", "others"):
+        server.execute(f"CREATE TABLE {{schema}}.{each} (id INT PRIMARY KEY)")
+    server.execute(
+        "CREATE TABLE {schema}.children (id INT PRIMARY KEY, CONSTRAINT c FOREIGN KEY (id) "
+        "REFERENCES {schema}.parents (id) ON DELETE CASCADE)"
+    )
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        parent = loader.table(TableId(server.schema, "parents"))
+        assert parent is not None
+        server.execute("ALTER TABLE {schema}.children DROP FOREIGN KEY c")
+        locking = contextmanager(server.hold)("LOCK TABLES {schema}.children WRITE")
+        with locking:
+            assert loader.table(TableId(server.schema, "others")) is not None
+            assert not loader.is_altered(parent)
+        assert loader.is_altered(parent)
