@@ -14,7 +14,14 @@ from sqlalchemy.engine.interfaces import Dialect
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetRejected, TargetUnavailable
-from cdcbus.plugins.loaders.catalog import Catalog, key_of
+from cdcbus.plugins.loaders.catalog import (
+    Catalog,
+    cascading_keys,
+    folds_names,
+    key_of,
+    keys_of,
+    with_hidden,
+)
 from cdcbus.plugins.rowchange import Cell, TableId
 
 Cells = tuple[Cell, ...]
@@ -188,17 +195,22 @@ def run_plain(connection: Connection, sql: str) -> CursorResult[Any]:
     return connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
 
 
-def refuse_orphans(connection: Connection, table: TargetTable, are_acting: str) -> None:
+def refuse_orphans(
+    connection: Connection, catalog: Catalog, table: TargetTable, are_acting: str
+) -> None:
     """Raises RowConflict where a DELETE of all rows would change rows of other tables: a TRUNCATE
-    of the source leaves these alone, also those that refer to the table. `are_acting`: selects
-    whether foreign keys do anything in the session."""
+    of the source leaves these alone, also those that refer to the table. Foreign keys are read
+    anew, as one that came since the table was read would act, too. `are_acting`: selects whether
+    they do anything in the session."""
     quoting = QUOTING[table.dialect]
-    acting = [key for key in table.cascades if key.on_delete and key.child != table.id]
-    if not acting or not run_plain(connection, are_acting).scalar():
+    if not run_plain(connection, are_acting).scalar():
         return
     if not run_plain(connection, quoting.has_rows(table.id)).scalar():
         return
-    for key in acting:
+    found = with_hidden(connection, catalog, cascading_keys(connection, catalog), table.cascades)
+    for key in keys_of(table.id, found, is_folding=folds_names(connection, catalog)):
+        if not key.on_delete or key.child == table.id:
+            continue
         if run_plain(connection, quoting.has_rows(key.child)).scalar():
             raise RowConflict(
                 f"target table {table.id} cannot be emptied while {key.child} has rows: its "

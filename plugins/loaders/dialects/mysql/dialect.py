@@ -111,7 +111,7 @@ class Mysql:
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         """Uses DELETE, as TRUNCATE would commit."""
-        refuse_orphans(connection, table, "SELECT @@foreign_key_checks")
+        refuse_orphans(connection, CATALOG, table, "SELECT @@foreign_key_checks")
         _execute(connection, QUOTED.delete_all(table.id), table)
 
     def delete(

@@ -99,7 +99,7 @@ class Postgresql:
             if getattr(error.orig, "sqlstate", None) not in NO_TRUNCATE:
                 raise
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_truncate")
-            refuse_orphans(connection, table, KEYS_ARE_ACTING)
+            refuse_orphans(connection, CATALOG, table, KEYS_ARE_ACTING)
             connection.exec_driver_sql(QUOTED.delete_all(table.id))
         connection.exec_driver_sql("RELEASE SAVEPOINT cdcbus_truncate")
 

@@ -227,3 +227,21 @@ def test_a_parent_is_emptied_alone_where_the_session_runs_no_foreign_keys(
         left = [(1 if is_refused else 0,)]
         assert server.rows("SELECT COUNT(*) FROM {schema}.parents") == left
         assert server.rows("SELECT COUNT(*) FROM {schema}.children") == [(1,)]
+
+
+def test_a_parent_is_not_emptied_where_a_foreign_key_came_since_it_was_read(
+    server: TargetServer,
+) -> None:
+    server.execute("CREATE TABLE {schema}.parents (id INT PRIMARY KEY)")
+    server.execute("INSERT INTO {schema}.parents VALUES (1)")
+    with closing(make_loader("JdbcBatch", server.target())) as loader:
+        table = loader.table(TableId(server.schema, "parents"))
+        assert table is not None
+        server.execute(
+            "CREATE TABLE {schema}.children (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES "
+            "{schema}.parents (id) ON DELETE CASCADE)"
+        )
+        server.execute("INSERT INTO {schema}.children VALUES (1)")
+        with pytest.raises(RowConflict), loader.transaction() as transaction:
+            transaction.write(TableBatch(table, truncate=True))
+    assert server.rows("SELECT COUNT(*) FROM {schema}.children") == [(1,)]
