@@ -69,7 +69,11 @@ class JdbcBatch:
         self._tables: dict[TableId, TargetTable] = {}
         # All keys of the target, and whether it takes names that differ in case for one.
         self._cascades: tuple[list[CascadingKey], bool] | None = None
-        self._cascades_due = 0.0
+        # When their reading began, when the next one is due, and when one was asked for.
+        self._cascades_began, self._cascades_due, self._cascades_asked = 0.0, 0.0, 0.0
+        # How often a reading differed from the one before.
+        self._cascade_changes = 0
+        self._keeping = Lock()
         self._coarse: dict[TableId, bool] = {}
         # with the key that the target table had
         self._version_tables: dict[TableId, tuple[list[TargetColumn], TargetTable]] = {}
@@ -84,12 +88,18 @@ class JdbcBatch:
         """The table, cached once found; a missing one is looked up again each time."""
         if (known := self._tables.get(name)) is not None:
             return known
-        found = self._reflected(name)
-        # without a lock: two partitions that look it up at the same time find the same
-        if found is not None:
-            # One object under all names by which it is asked for, as plans are kept by identity.
-            found = self._tables[name] = self._tables.setdefault(found.id, found)
-        return found
+        while True:
+            changes = self._cascade_changes
+            found = self._reflected(name)
+            if found is None:
+                return None
+            with self._keeping:
+                # Else it may have been read with the keys before.
+                if self._cascade_changes == changes:
+                    # One object under all names by which it is asked for, as plans are kept by
+                    # identity.
+                    found = self._tables[name] = self._tables.setdefault(found.id, found)
+                    return found
 
     def _reflected(self, name: TableId) -> TargetTable | None:
         database = self._database
@@ -105,7 +115,8 @@ class JdbcBatch:
         """All foreign keys with an action, and whether names that differ in case are one table."""
         known = self._cascades
         now = monotonic()
-        if known is not None and now < self._cascades_due:
+        is_asked = self._cascades_asked >= self._cascades_began
+        if known is not None and now < self._cascades_due and not is_asked:
             return known
         catalog = self._database.dialect.catalog
         # Of all tables at once, as MariaDB opens each table of the server to answer.
@@ -115,16 +126,20 @@ class JdbcBatch:
         if known is not None and not set(keys).issuperset(known[0]):
             connection.rollback()  # a lock that is held while others are awaited can be a deadlock
             keys = with_hidden(connection, catalog, keys, known[0])
-        found = self._cascades = keys, is_folding
-        self._cascades_due = now + pause
-        if known is not None:
-            # Their tables are known without a key that came, or with one that went.
-            changed = {*known[0]} ^ {*found[0]}
-            names = {lowered(each) for key in changed for each in (key.child, key.parent)}
-            for table in list(self._tables.values()):
-                if lowered(table.id) in names:
-                    self._forget(table.id)
-        return found
+        with self._keeping:
+            known = self._cascades
+            if known is not None and self._cascades_began > now:
+                return known  # another thread's, which is newer
+            self._cascades = keys, is_folding
+            self._cascades_began, self._cascades_due = now, now + pause
+            if known is not None and (changed := {*known[0]} ^ {*keys}):
+                # Their tables are known without a key that came, or with one that went.
+                self._cascade_changes += 1
+                names = {lowered(each) for key in changed for each in (key.child, key.parent)}
+                for table in list(self._tables.values()):
+                    if lowered(table.id) in names:
+                        self._forget(table.id)
+        return keys, is_folding
 
     def is_one_table(self, names: Collection[TableId]) -> bool:
         """Whether rows of names that differ in case only would come into one table: only one is
@@ -139,7 +154,7 @@ class JdbcBatch:
     def refresh(self, name: TableId) -> None:
         """Drops a table from the cache, under every spelling that it was asked for by."""
         # What is known of keys is kept, as the next reading is compared with it.
-        self._cascades_due = 0.0
+        self._cascades_asked = monotonic()
         self._forget(name)
 
     def _forget(self, name: TableId) -> None:
