@@ -41,6 +41,7 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.late import Begun, learn, without_late
 from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition_of
+from cdcbus.consumer.spark.settings import is_cluster
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.error_policy import NO_THREAD, NO_THREADS, policy_of
 from cdcbus.plugins.errors import CdcError, SparkUnavailable
@@ -86,9 +87,10 @@ class TaskRun(NamedTuple):
     # run, and the target can be altered in between.
     run_id: str
     task: bytes
-    # As `file_times.all_read` of the driver: a Python worker may be a new process.
+    # As `file_times.all_read` of the driver: a Python worker may be a new process. Nothing on a
+    # cluster, whose machines have files of their own.
     files_read: Mapping[frozenset[str], dict[str, int]]
-    # As `taken_texts.all_taken` of the driver.
+    # As `taken_texts.all_taken` of the driver. Nothing on a cluster: they leave no machine.
     texts_taken: Mapping[tuple[str, str], str]
 
 
@@ -114,7 +116,13 @@ class Executors:
         """`applier` is the driver's, for what needs no executor; it has taken the target over."""
         if applier.keeps_offsets and isinstance(task.target, JdbcTarget):
             task = replace(task, target=replace(task.target, needs_offsets=True))
-        self._run = TaskRun(uuid4().hex, pickle.dumps(task), all_read(), all_taken())
+        is_beside = not is_cluster(task.spark_master)
+        self._run = TaskRun(
+            uuid4().hex,
+            pickle.dumps(task),
+            all_read() if is_beside else {},
+            all_taken() if is_beside else {},
+        )
         self._applier = applier
 
     @property
@@ -250,8 +258,9 @@ def _apply(
         _begin(applier, outcome, span, seen)
         _apply_slices(applier, outcome, span, slices, converter)
         outcome.seen = applier.seen.get(outcome.partition)
-        outcome.scattered = applier.scattered
     finally:
+        # What was committed before an error counts, too.
+        outcome.scattered = applier.scattered
         applier.epochs.leave(outcome.partition)
         applier.let_go()
 

@@ -418,6 +418,22 @@ def test_each_use_of_executors_is_another_run() -> None:
     assert Executors(TASK, driver)._run != Executors(TASK, driver)._run
 
 
+def test_a_worker_of_another_machine_is_sent_no_passwords_and_takes_its_files_for_its_own(
+    tmp_path: Path,
+) -> None:
+    """Its file of a certificate has another time, and a missing one is not being written."""
+    ca = tmp_path / "ca.pem"
+    ca.write_text("as it was")
+    note_read(written_at([str(ca)]))
+    password = tmp_path / "password"
+    password.write_text("of ZooKeeper")
+    take(str(password), "")
+    driver: Any = SimpleNamespace(keeps_offsets=True)
+    run = Executors(replace(TASK, spark_options={"spark.master": "spark://m:7077"}), driver)._run
+    assert b"of ZooKeeper" not in pickle.dumps(run)
+    assert str(ca).encode() not in pickle.dumps(run)
+
+
 def test_a_worker_knows_the_files_that_its_driver_has_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
