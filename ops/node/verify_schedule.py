@@ -81,6 +81,8 @@ class VerifySchedule:
         self._by = f"node {settings.node_id}"
         self._start_process = start or start_verify
         self._running: Running | None = None
+        # When those were begun of which ZooKeeper does not take that they are over.
+        self._over: dict[str, float] = {}
 
     def look(self) -> None:
         """Starts a verify that is due, handles one that has ended. Never raises a CdcError."""
@@ -100,19 +102,29 @@ class VerifySchedule:
                 running.process.kill()
                 self._running = None  # the next node begins it again
             return
+        refused: PositionError | None = None
         try:
             # One that ends with 0 has stored its result, also if one by hand has replaced that
             # since.
             if code and not self._has_result(running):
                 self._put_failed(running, code)
+        except PositionError as error:
+            if is_silence(error):
+                raise
+            refused = error
+        try:
             # After the result: if the node ends between the two, the verify is begun again.
             self._nodes.put_begun(running.task_id, replace(running.begun, is_over=True))
         except PositionError as error:
-            # Other tasks are verified all the same.
-            if not is_silence(error):
-                self._running = None
-            raise
+            if is_silence(error):
+                raise
+            # Else it would be due at once, without end.
+            self._over[running.task_id] = running.begun.at
+            refused = error
+        # Other tasks are verified all the same.
         self._running = None
+        if refused is not None:
+            raise refused
 
     def _has_result(self, running: Running) -> bool:
         last = self._nodes.last(running.task_id)
@@ -189,7 +201,7 @@ class VerifySchedule:
             begun = replace(begun, at=seconds)
             self._nodes.put_begun(task_id, begun)
         # It was begun and has not finished: due since then.
-        if not begun.is_over:
+        if not begun.is_over and self._over.get(task_id) != begun.at:
             return begun.at
         at = wanted.schedule.after(begun.at)
         if at is None:

@@ -290,8 +290,24 @@ def test_a_quota_of_a_task_keeps_no_other_from_being_verified(
     for _ in range(3):
         beside.schedule.look()
     assert beside.ids == ["7", "8"]
-    assert ["as a quota of it" in each for each in caplog.messages] == [True] * 2
-    # Once there is room, it is begun again.
+    assert ["as a quota of it" in each for each in caplog.messages] == [True]
+    # It is over all the same, until its time comes again.
     used_up.clear()
     beside.schedule.look()
+    assert beside.ids == ["7", "8"]
+    beside.is_long_ago("7", 9)
+    beside.schedule.look()
     assert beside.ids == ["7", "8", "7"]
+
+
+def test_a_verify_whose_result_is_refused_is_not_begun_again_and_again(
+    beside: Beside, caplog: pytest.LogCaptureFixture
+) -> None:
+    beside.is_long_ago("7", 9)
+    beside.schedule.look()
+    beside.client.refused.add("/datas/task/7/verify")
+    beside.started[0][2].code = 1
+    for _ in range(3):
+        beside.schedule.look()
+    assert beside.ids == ["7"]
+    assert [each for each in caplog.messages if "/datas/task/7/verify" in each]
