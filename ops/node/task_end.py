@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from cdcbus.plugins.error_policy import needs_person, with_command
 from cdcbus.plugins.errors import CdcError, SparkEnded
-from cdcbus.plugins.files.taken_texts import changed_files, empty_files
+from cdcbus.plugins.files.taken_texts import changed_files, emptied_files
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
 LOG = logging.getLogger(__name__)
@@ -30,8 +30,9 @@ def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
         return FAILED, with_command(error, task_id)
     if hint := _newer_files():
         return CRASHED, f"{error}; {hint}"
-    if files := empty_files():
-        return FAILED, f"{error}; {', '.join(files)} is empty, as while it is being written"
+    if files := emptied_files():
+        hint = f"{', '.join(files)} is empty, as while it is being written"
+        return FAILED, f"{with_command(error, task_id)}; {hint}"
     return NEEDS_PERSON, with_command(error, task_id)
 
 

@@ -6,13 +6,16 @@ another text by now.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import javaproperties
 
 from cdcbus.plugins.log_context import TASK_AT_WORK
 
+EMPTIED_SECONDS: Final = 60.0
 # By path and key: what was first read; empty while nothing could be. By task where the process runs
 # several, else under no name: any thread of a task can ask.
 _Texts = dict[tuple[str, str], str]
@@ -57,16 +60,20 @@ def changed_files() -> list[str]:
     return sorted({path for (path, key), text in taken if _present(path, key) not in ("", text)})
 
 
-def empty_files() -> list[str]:
-    """The files that were taken over and are there without any text, as while they are written."""
-    return sorted({path for path, _ in _taken() if _is_empty(Path(path))})
+def emptied_files() -> list[str]:
+    """The files that were taken over and have just lost all of their text, as while they are
+    written."""
+    return sorted({path for path, _ in _taken() if _is_emptied(Path(path))})
 
 
-def _is_empty(file: Path) -> bool:
+def _is_emptied(file: Path) -> bool:
     try:
-        return file.is_file() and not file.stat().st_size
+        found = file.stat()
     except OSError:  # removed just now
         return False
+    # One that stays empty is meant to be, or a person must see it.
+    is_young = time.time() - found.st_mtime < EMPTIED_SECONDS
+    return file.is_file() and not found.st_size and is_young
 
 
 def _present(path: str, key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,9 @@ def test_another_start_takes_the_password_that_was_written_meanwhile(tmp_path: P
     code, sentence = end_of(error, "7")
     assert code == FAILED
     assert sentence.endswith(f"{password} is empty, as while it is being written")
+    # One that stays empty is no passing state.
+    os.utime(password, (1, 1))
+    assert end_of(error, "7")[0] == NEEDS_PERSON
     # Another start would say only that it is missing.
     password.unlink()
     assert end_of(error, "7")[0] == NEEDS_PERSON

@@ -13,7 +13,7 @@ from cdcbus.plugins.files.taken_texts import (
     all_taken,
     begin_task,
     changed_files,
-    empty_files,
+    emptied_files,
     take,
 )
 from cdcbus.plugins.log_context import TASK_AT_WORK
@@ -43,11 +43,11 @@ def test_a_file_that_could_not_be_read_at_first_is_a_change_once_it_can(tmp_path
     password = tmp_path / "password"
     with pytest.raises(FileNotFoundError):
         take(str(password), "")
-    assert (changed_files(), empty_files()) == ([], [])
+    assert (changed_files(), emptied_files()) == ([], [])
     password.touch()
-    assert (changed_files(), empty_files()) == ([], [str(password)])
+    assert (changed_files(), emptied_files()) == ([], [str(password)])
     password.write_text("present")
-    assert (changed_files(), empty_files()) == ([str(password)], [])
+    assert (changed_files(), emptied_files()) == ([str(password)], [])
     take(str(password), "")
     assert changed_files() == []
 
@@ -59,7 +59,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     os.close(writing)
     path = f"/dev/fd/{reading}"
     assert take(path, "") == "secret"
-    assert (changed_files(), empty_files()) == ([], [])
+    assert (changed_files(), emptied_files()) == ([], [])
     os.close(reading)
 
 
