@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import orjson
@@ -49,7 +49,9 @@ def paused(pid: int) -> Iterator[None]:
         yield
     finally:
         for each in pids:
-            os.kill(each, signal.SIGCONT)
+            # A Python worker can have been about to end.
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGCONT)
 
 
 def test_a_newer_change_in_it_is_not_overwritten_by_an_older_one_of_the_backlog(
