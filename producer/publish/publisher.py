@@ -293,7 +293,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         """Notes that tables are gone at the source, each without a table's name a whole schema:
         the topics that are named after them may be deleted."""
         for table in tables:
-            for name in self._routes.names(table):
+            for name in self._routes.own_names(table):
                 if name.table:
                     self.logs.dropped(plain_name(str(name)))
                 else:

@@ -156,11 +156,12 @@ class TableRoutes:
             )
             yield TableDdl(route.target, ddl.kind, "" if is_hiding else ddl.sql, ddl.origin)
 
-    def names(self, table: TableId) -> tuple[TableId, ...]:
-        """The names of a table in records, unless the event processor gives it others."""
+    def own_names(self, table: TableId) -> tuple[TableId, ...]:
+        """The names in records that no other table has, unless the event processor gives it
+        others."""
         if self._is_own(table):
             return (table,)
-        return tuple(route.target for route in self._mapper.routes(table))
+        return tuple(route.target for route in self._mapper.routes(table) if not route.is_shared)
 
     def _is_own(self, table: TableId) -> bool:
         """Whether it is the task's heartbeat table, which readers recognize by its name."""

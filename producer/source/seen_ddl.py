@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.event_types import CHANGES_TABLES
@@ -63,15 +63,22 @@ class SeenDdl:
             gone += self._gone(changed)
         return gone
 
-    def _gone(self, changed: Sequence[Change]) -> Iterator[TableId]:
+    def _gone(self, changed: Sequence[Change]) -> Iterable[TableId]:
+        """In order: a statement that swaps tables leaves their names with one."""
+        gone: dict[TableId, None] = {}
         for change in changed:
             match change:
-                case Dropped(table, is_temporary=False) | Renamed(table):
+                case Dropped(table, is_temporary=False):
                     if self._filter.accepts(table):
-                        yield table
+                        gone[table] = None
+                case Renamed(table, to):
+                    if self._filter.accepts(table):
+                        gone[table] = None
+                    gone.pop(to, None)
                 case SchemaDropped(schema):
                     if self._may_accept_any(schema):
-                        yield TableId(schema, "")
+                        gone[TableId(schema, "")] = None
+        return gone
 
     def _note(self, statement: Statement) -> None:
         for each in named(statement.sql, statement.schema, statement.session) or ():

@@ -171,6 +171,7 @@ def test_topics_that_are_named_after_dropped_tables_begin_anew_by_their_names_in
     rules = (
         MapperRule(schema=("shop", "STORE"), table=("orders", "SALES")),
         MapperRule(schema=("old", "New")),
+        *(MapperRule(schema=("s", "S"), table=(name, "all")) for name in ("part_1", "part_2")),
     )
     publisher = KafkaPublisher(
         PublishConfig("127.0.0.1:1", "t", "canalRow"),
@@ -184,7 +185,8 @@ def test_topics_that_are_named_after_dropped_tables_begin_anew_by_their_names_in
         "dropped",
         lambda name, *, is_schema=False: dropped.append((name, is_schema)),
     )
-    names = ("shop.orders", "shop.Stock", "my.db", "old.stock", "old.beats")
+    # The last ones share a name.
+    names = ("s.part_1", "s.part_2", "shop.orders", "shop.Stock", "my.db", "old.stock", "old.beats")
     tables = [TableId(*name.split(".")) for name in names]
     publisher.dropped([*tables, TableId("old", ""), TableId("a.b", "")])
     assert dropped == [

@@ -57,6 +57,7 @@ def seen(*texts: str, definitions: bool = False, filter_: FilterConfig = ONE) ->
         ("DROP TABLE other, a", ["s.a"]),
         ("DROP TABLE IF EXISTS x.a, s.A", ["s.A"]),
         ("RENAME TABLE b TO a, a TO other", ["s.a"]),
+        ("RENAME TABLE a TO a_del, a_gho TO a", []),
         ("ALTER TABLE a RENAME TO b", ["s.a"]),
         ("DROP DATABASE s", ["s."]),
         ("DROP DATABASE x", []),
