@@ -354,8 +354,9 @@ class Forwarder:
         """Sends all records except those that turn out to be too large: a transaction begins again
         without them."""
         while True:
-            outlet.begin(seen)
             try:
+                # Another one of the last transaction can turn out to be too large only here.
+                outlet.begin(seen)
                 outlet.send(outlet.without_large(made))
                 return
             except WithoutLarge as error:

@@ -23,7 +23,7 @@ SENTENCE_FOLLOWS = "the task has ended with this error:"
 def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
     """The exit code and the sentence. An error for which only a person can help is tried again
     at once where a file was written since the task has read it, as with another password, and after
-    a pause where one is empty."""
+    a pause where one has just become empty."""
     if isinstance(error, SparkEnded):
         return CRASHED, with_command(error, task_id)
     if not needs_person(error):

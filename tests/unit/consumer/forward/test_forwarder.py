@@ -14,7 +14,7 @@ import pytest
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.forward import forwarder as forwarders
 from cdcbus.consumer.forward.forwarder import Forwarder
-from cdcbus.consumer.forward.outlet import Outlet
+from cdcbus.consumer.forward.outlet import Outlet, WithoutLarge
 from cdcbus.consumer.offsets.moves import FirstRecords, ReadFirst, no_records
 from cdcbus.consumer.offsets.topic_logs import LogRecord
 from cdcbus.plugins.contracts import AppliedOffset
@@ -53,6 +53,28 @@ def test_all_transactions_are_undone_at_the_same_time() -> None:
     forwards.close()
     assert forwards._outlets == {}
     forwards.close()
+
+
+def test_a_record_that_is_too_large_can_show_while_its_transaction_is_undone() -> None:
+    begun = count()
+
+    class Refusing(Outlet):
+        def __init__(self) -> None:
+            self.sent = 0
+
+        def begin(self, _seen: AppliedOffset | None) -> None:
+            if not next(begun):
+                raise WithoutLarge("a record is too large")
+
+        def without_large(self, made: Any) -> Any:
+            return made
+
+        def send(self, _made: Any) -> None:
+            self.sent += 1
+
+    outlet = Refusing()
+    forwarder()._send(outlet, None, [])
+    assert outlet.sent == 1
 
 
 def test_the_threads_of_a_forwarder_work_for_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
